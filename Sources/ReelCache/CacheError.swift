@@ -32,40 +32,40 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The store was closed.
     case closed
 
-    /// A sentence for the user.
+    /// A sentence for the user, without a capital and a full stop.
     package var description: String {
         switch self {
         case .inUse(let mountPoint) where mountPoint.isEmpty:
-            "Another reelfs uses this source's part of the cache directory at the moment: it is being mounted, or a "
-                + "command works on the cache."
+            "another reelfs uses this source's part of the cache directory at the moment: it is being mounted, or a "
+                + "command works on the cache"
         case .inUse(let address) where !address.hasPrefix("/"):
-            "This source is already served at \(address) with the same cache directory."
+            "this source is already served at \(address) with the same cache directory"
         case .inUse(let mountPoint):
-            "This source is already mounted at \(mountPoint) with the same cache directory."
+            "this source is already mounted at \(mountPoint) with the same cache directory"
         case .newerIndex(let found, let known):
-            "The cache was written by a newer reelfs (its format is \(found), known is \(known)): use that one, or "
-                + "another cache directory."
-        case .otherSource: "The cache directory belongs to another source: choose another cache directory."
+            "the cache was written by a newer reelfs (its format is \(found), known is \(known)): use that one, or "
+                + "another cache directory"
+        case .otherSource: "the cache directory belongs to another source: choose another cache directory"
         case .encrypted:
-            "The cache is encrypted: give its key with --encrypt, or choose another cache directory with --cache-dir; if "
-                + "the key is lost, `reelfs cache prune --lost-key` removes what it has sealed."
+            "the cache is encrypted: give its key with --encrypt, or choose another cache directory with --cache-dir; if "
+                + "the key is lost, `reelfs cache prune --lost-key` removes what it has sealed"
         case .plain:
-            "The cache is not encrypted: choose another cache directory with --cache-dir, or remove this one before it "
-                + "is used with --encrypt."
+            "the cache is not encrypted: choose another cache directory with --cache-dir, or remove this one before it "
+                + "is used with --encrypt"
         case .wrongKey:
-            "The key is not the one of this cache: give the right one, or choose another cache directory with "
-                + "--cache-dir; if it is lost, `reelfs cache prune --lost-key` removes what it has sealed."
+            "the key is not the one of this cache: give the right one, or choose another cache directory with "
+                + "--cache-dir; if it is lost, `reelfs cache prune --lost-key` removes what it has sealed"
         case .strangeDirectory:
-            "This source's part of the cache directory is no directory, or belongs to another user: remove it, or choose "
-                + "another cache directory."
-        case .untrusted(let error): "The cache directory cannot be used: \(error)."
+            "this source's part of the cache directory is no directory, or belongs to another user: remove it, or choose "
+                + "another cache directory"
+        case .untrusted(let error): "the cache directory cannot be used: \(error)"
         case .system(let call, let number):
-            "The cache directory cannot be used: \(call): \(String(cString: strerror(number)))."
-        case .index(let code): "The cache's index cannot be used: \(String(cString: sqlite3_errstr(code)))."
-        case .full: "The cache is full and nothing in it can make way."
-        case .busy: "The cached file is being read by the kernel itself."
-        case .badLength: "A file of this length cannot be cached."
-        case .closed: "The cache is closed."
+            "the cache directory cannot be used: \(call): \(String(cString: strerror(number)))"
+        case .index(let code): "the cache's index cannot be used: \(String(cString: sqlite3_errstr(code)))"
+        case .full: "the cache is full and nothing in it can make way"
+        case .busy: "the cached file is being read by the kernel itself"
+        case .badLength: "a file of this length cannot be cached"
+        case .closed: "the cache is closed"
         }
     }
 

@@ -7,6 +7,13 @@ enum Program {
 
     /// Runs a command to its end. - Parameter arguments: with the program's own name.
     static func run(_ arguments: [String]) -> Int32 {
+        // The library reads them there.
+        guard arguments.first?.isEmpty == false else {
+            return Failure(
+                status: .system, sentence: "the words of the command line are in /proc, which is not mounted"
+            )
+            .printed()
+        }
         hideSecrets()
         // The kernel sends it if a data file is opened while the cache holds a lease on it (fcntl(2)); its default ends
         // the process. Daemon and commands alike take leases.
@@ -44,9 +51,14 @@ enum Program {
         } else {
             try refuseUnknownCommand(words)
         }
-        // The parser knows no flag that may have a value.
-        return try Reelfs.parseAsRoot(
-            words.map { ["--allow-other=yes": "--allow-other", "--allow-other=no": "--no-allow-other"][$0] ?? $0 })
+        return try Reelfs.parseAsRoot(words.map(flagWithoutValue))
+    }
+
+    /// The parser knows no flag that may have a value.
+    private static func flagWithoutValue(_ word: String) throws(Failure) -> String {
+        let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0] == "--allow-other" else { return word }
+        return try choice("allow-other", String(parts[1])) ? "--allow-other" : "--no-allow-other"
     }
 
     /// `reelfs SOURCE MOUNTPOINT -o …`: the form in which mount.fuse3 runs it.
@@ -80,7 +92,10 @@ enum Program {
         let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
         let words = line.split(separator: "'", omittingEmptySubsequences: false)
-        guard words.count > 2, words[0] == "Unknown option " else { return printable(line) }
+        guard words.count > 2, words[0] == "Unknown option " else {
+            // Sentences of the parser are like all others.
+            return printable(line.prefix(1).lowercased() + line.dropFirst())
+        }
         let advice = OptionWords.advice(on: hyphenated(words[1].drop { $0 == "-" }.lowercased()))
         return printable("unknown option \(words[1])" + (advice.map { ": \($0)" } ?? ""))
     }

@@ -223,6 +223,9 @@ struct Wiring {
         if store.usage.cap == 0 {
             configuration.logger.warning(
                 "the cache has no room beside the free space that min-free keeps, so nothing stays that is read")
+        } else if options.cacheSize < Self.smallCache {
+            configuration.logger.warning(
+                "the cache of \(humanSize(options.cacheSize)) has no room for what is read, which is fetched again")
         }
         let line = Line(options.limitRate) { minuteOfDay() }
         line.setOffline(options.onlyCached || store.setting(Self.offline) == "on")
@@ -270,10 +273,12 @@ struct Wiring {
         } catch {
             origin.shutdown()
             commands.stop()
-            var hint = ""
-            if case .origin(_, let failure, _) = error, failure != .away(.offline) {
-                hint = "; `reelfs doctor` of the same URL looks into it"
-            }
+            let hint =
+                switch error {
+                case .origin(_, .away(.offline), _), .notFound: ""
+                case .notUsable where SourceKinds.url(of: source.source) == nil: ""
+                case .origin, .notUsable: "; `reelfs doctor` of the same URL looks into it"
+                }
             throw .mount("\(error)\(hint)")
         }
     }
@@ -309,6 +314,8 @@ struct Wiring {
         }
     }
 
+    /// A cache of fewer bytes was most likely given another unit than was meant.
+    private static let smallCache: Int64 = 1 << 20
     /// The setting of the cache that outlives the mount.
     private static let offline = "offline"
 

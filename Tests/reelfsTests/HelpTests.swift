@@ -55,10 +55,19 @@ struct HelpTests {
             ("unmonut /mnt", "'unmonut' is no command: the nearest is `reelfs unmount` (see `reelfs --help`)"),
             ("cache lst x", "'lst' is no command: the nearest is `reelfs cache list` (see `reelfs cache --help`)"),
             ("dance --wildly", "'dance' is no command (see `reelfs --help`)"),
+            ("find /mnt", "'find' is no command (see `reelfs --help`)"),
         ])
     func unknownCommand(words: String, sentence: String) throws {
         let end = try ChildProcess.run([CommandTests.program] + words.split(separator: " ").map(String.init))
         #expect(end.status == 1 && end.output.isEmpty && end.errors == "reelfs: \(sentence)\n")
+    }
+
+    @Test("A sentence of the parser begins as all others, and without its words the program says so")
+    func sentences() throws {
+        let end = try ChildProcess.run([CommandTests.program, "pin"])
+        #expect(end.errors.hasPrefix("reelfs: missing expected argument"), "\(end)")
+        // As in a chroot without /proc.
+        #expect(Program.run([]) == 2 && Program.run([""]) == 2)
     }
 
     /// The options that mean nothing without a mount.
@@ -288,6 +297,7 @@ struct HelpTests {
     private func expectTopics(of program: String) throws {
         func help(_ word: String) throws -> ChildProcess.End { try ChildProcess.run([program, "help", word]) }
         let topics = try help("topics").output
+        #expect(topics.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(topics)")
         for word in ["logins", "catalogue", "http", "encryption"] {
             let end = try help(word)
             #expect(end.status == 0 && end.output.count > 1000 && topics.contains("    \(word) "), "\(word): \(end)")

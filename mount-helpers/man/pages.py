@@ -147,7 +147,7 @@ def main(directory):
         text = "\n\n\n".join("\n".join(as_text(name)) for name in names)
         (folder / f"{topic}.txt").write_text(text + "\n", encoding="utf-8")
         topics.append(wrapped(summary(names[0]), " " * 17, first=f"    {topic:12} "))
-    topics += ["", "    `reelfs help TOPIC` shows one of them, `reelfs help COMMAND` the options of a command."]
+    topics += ["", wrapped("`reelfs help TOPIC` shows one of them, `reelfs help COMMAND` the options of a command.", "    ")]
     (folder / "topics.txt").write_text("\n".join(topics) + "\n", encoding="utf-8")
 
 

@@ -18,6 +18,12 @@ extension Ledger {
         planner.cursors.all.filter { isPlaying($0, now) }.map(secondsAhead).min()
     }
 
+    /// Whether who reads on here may be a player, which a wait would make stand. A copy is none, once it has read more
+    /// than a player's buffer holds.
+    package func mayPlay(at range: ByteRange) -> Bool {
+        planner.cursors.all.contains { $0.isPlayer && $0.continues(with: range) }
+    }
+
     /// Since when the read waits that has waited longest, nil if none waits.
     package var waitsSince: Duration? { planner.waiting.all.map(\.parkedAt).min() }
 

@@ -12,12 +12,13 @@ extension OriginFailure {
     ///   - keyRefusal: nil if no host key was refused.
     ///   - method: of the request.
     ///   - hasBegun: whether a session with this server has begun before.
+    ///   - knownHosts: the file of known host keys, nil for the user's own.
     init(
         file code: CURLcode, code response: Int, reply: [UInt8], errno: Int, keyRefusal: HostKeyRefusal?,
-        method: String, at place: ResourceURL, hasBegun: Bool
+        method: String, at place: ResourceURL, hasBegun: Bool, knownHosts: String?
     ) {
         if let keyRefusal, place.fileProtocol == .sftp {
-            self = .hostKey(Self.sentence(keyRefusal, at: place))
+            self = .hostKey(Self.sentence(keyRefusal, at: place, knownHosts))
             return
         }
         let status: Int? =
@@ -75,10 +76,13 @@ extension OriginFailure {
         return text.indices.contains { text[$0...].starts(with: word) }
     }
 
-    private static func sentence(_ refusal: HostKeyRefusal, at place: ResourceURL) -> String {
+    private static func sentence(
+        _ refusal: HostKeyRefusal, at place: ResourceURL, _ knownHosts: String?
+    ) -> String {
         let isIPv6 = place.host.hasPrefix("[")
         let host = isIPv6 ? String(place.host.dropFirst().dropLast()) : place.host
-        let scan = "`ssh-keyscan -p \(place.port ?? 22) \(host) >> ~/.ssh/known_hosts`"
+        let file = knownHosts.map { "'\($0)'" }
+        let scan = "`ssh-keyscan -p \(place.port ?? 22) \(host) >> \(file ?? "~/.ssh/known_hosts")`"
         switch refusal {
         case .unknown:
             return "\(place.origin) has a host key that is not known; if it is the right server, add the key with "
@@ -86,7 +90,7 @@ extension OriginFailure {
         case .changed:
             let name = place.port.map { "[\(host)]:\($0)" } ?? host
             return "\(place.origin) has another host key than the known one, so it may be another server; if it has a "
-                + "new key, remove the old one with `ssh-keygen -R '\(name)'` and add the new one with \(scan)"
+                + "new key, remove the old one with `ssh-keygen -R '\(name)'\(file.map { " -f \($0)" } ?? "")` and add the new one with \(scan)"
         case .revoked:
             return "\(place.origin) has a host key that is marked as revoked in the file of known hosts (@revoked), so "
                 + "it may be another server; it needs a new key"

@@ -6,6 +6,8 @@ import ReelCore
 package struct SSHAccess: Sendable {
     /// The path of the file of known host keys. nil: no server is trusted.
     package var knownHosts: String?
+    /// It is another file than the user's own.
+    package var hasOtherKnownHosts = false
     /// The path of a private key, nil for those of the agent, and curl's own.
     package var privateKey: String?
     /// The user where the URL names none, nil if `.netrc` names one.

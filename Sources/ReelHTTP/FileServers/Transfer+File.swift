@@ -171,10 +171,11 @@ extension Transfer {
         // The server has ended the body that an earlier request had left.
         if takesPart, answer.file.facts != nil, route.mayRepeat { return .askOriginal }
         let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
+        let ssh = loop.configuration.ssh
         let failure = OriginFailure(
             file: result, code: reel_get_long(handle, CURLINFO_RESPONSE_CODE), reply: answer.file.reply, errno: errno,
             keyRefusal: easy?.context.keyRefusal, method: request.method, at: route.place,
-            hasBegun: host.fileServer.hasBegun)
+            hasBegun: host.fileServer.hasBegun, knownHosts: ssh.hasOtherKnownHosts ? ssh.knownHosts : nil)
         if case .status(let status, _) = failure, request.accepted.contains(status) {
             return show(ResponseHead(status: status, headers: [], url: route.place), asked: nil) ? nil : answer.verdict
         }

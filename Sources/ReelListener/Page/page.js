@@ -22,7 +22,7 @@ function showCache(volume) {
     const trouble = $("cache-trouble");
     trouble.hidden = !volume.cacheFailure;
     set(trouble, volume.cacheFailure ?
-        "The disk takes nothing: " + volume.cacheFailure + " " + size(volume.bytesInMemory) + " in memory." : "");
+        "The disk takes nothing: " + volume.cacheFailure + "; " + size(volume.bytesInMemory) + " in memory." : "");
     keep($("leaving"), volume.leaving ?? [], (file) => file.path, () => rowOf("what", "more"), (row, file) => {
         set(row.querySelector(".what"), file.path);
         set(row.querySelector(".more"), size(file.bytes) + ", used " + since(file.lastUse));

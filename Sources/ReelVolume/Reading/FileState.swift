@@ -85,7 +85,7 @@ struct FileState {
     mutating func park(_ read: ParkedReads.Read, now: Duration) -> [Ledger.Action]? {
         guard !isOver else { return nil }
         var read = read
-        if !read.isRepair, ledger.isUnderrun(read.range) {
+        if !read.isRepair, ledger.isUnderrun(read.range), ledger.mayPlay(at: read.range) {
             read.wait = ReadWait(now: now, isSent: ledger.isAsked(for: read.range))
         }
         return ledger.park(

@@ -14,7 +14,7 @@ struct ParkedReads {
         let deadline: Duration
         /// It waits for the bytes to be in the cache, and takes none.
         let isRepair: Bool
-        /// Set where its reader reads on, so that its bytes should have been there: its wait may be a stall.
+        /// Set where its reader may play, and reads on: its bytes should have been there, and its wait may be a stall.
         var wait: ReadWait?
     }
 

@@ -83,12 +83,18 @@ final class OriginTable: Sendable {
         case .wrongAnswer: word = .wrong
         case .status where failure.meaning.isOverloaded: word = .slow
         case .status where failure.meaning.isUnwell: word = .wrong
+        // A server that wants a client certificate may say so by it (nginx).
+        case .status(400, _): word = .wrong
         // These are of one file, or the circuit of the origin knows.
         case .status, .changed, .unreachable, .interrupted, .timedOut, .away, .cancelled: return
         }
         change(origin) { record, moment in
-            // One file among others that it gives may be forbidden.
-            if case .status(403, _) = failure, record.lastGood > max(.zero, moment - Self.memory) { return }
+            // One file among others that it gives may be forbidden, or have a name that the server does not understand.
+            if case .status(let status, _) = failure, [400, 403].contains(status),
+                record.lastGood > max(.zero, moment - Self.memory)
+            {
+                return
+            }
             let since = record.trouble?.word == word.rawValue ? record.trouble?.1.since : nil
             let told = VolumeStatus.Trouble(culprit: culprit, reason: reason, since: since ?? wallClock())
             record.trouble = (word.rawValue, told)

@@ -83,7 +83,7 @@ extension VolumeStatus {
     private static let foresight = 120.0
 
     private var standing: Verdict? {
-        let waiting = self.files.filter { ($0.waiting ?? 0) >= 1000 }
+        let waiting = self.files.filter { ($0.waiting ?? 0) >= 1000 && $0.needsMore }
         guard let film = waiting.max(by: { $0.waiting ?? 0 < $1.waiting ?? 0 }) else { return nil }
         var verdict = Verdict(
             word: .stands, culprit: film.recentFault ?? "origin",
@@ -91,9 +91,11 @@ extension VolumeStatus {
         if let place = trouble {
             verdict.culprit = place.culprit
             verdict.sentence += ": \(place.sentence)"
-        } else if let needed = film.neededRate, needed > film.rate {
+        } else {
             if isLimited { verdict.culprit = "line" }
-            verdict.sentence += ": \(Self.rates(film.rate, needed))"
+            if let needed = film.neededRate, needed > film.rate {
+                verdict.sentence += ": \(Self.rates(film.rate, needed))"
+            }
         }
         return verdict
     }
@@ -132,6 +134,9 @@ extension VolumeStatus {
 extension VolumeStatus.File {
     /// Whose fault a stall of the last minute was, nil if there was none.
     fileprivate var recentFault: String? { lastStall.flatMap { wallClock() - $0.when < 60 ? $0.fault : nil } }
+
+    /// What waits for bytes misses some. A copy takes what comes, however long each of its reads waits.
+    fileprivate var needsMore: Bool { isPlayed == true || rate < max(neededRate ?? 0, 1) }
 
     fileprivate var name: String { path.split(separator: "/").last.map { String($0) } ?? path }
 

@@ -179,6 +179,8 @@ package struct VolumeStatus: Sendable {
         package var isAvoided: Bool
         /// Objects that did not hold what they should.
         package var damagedObjects: Int64
+        /// Why it takes or gives nothing; nil since it last did.
+        package var trouble: String?
 
         static func += (sum: inout Tier, part: Tier) {
             sum.readBytes += part.readBytes
@@ -187,6 +189,7 @@ package struct VolumeStatus: Sendable {
             sum.leftOutBytes += part.leftOutBytes
             sum.isAvoided = sum.isAvoided || part.isAvoided
             sum.damagedObjects += part.damagedObjects
+            sum.trouble = sum.trouble ?? part.trouble
         }
     }
 

@@ -66,7 +66,8 @@ final class Tier: Origin {
         /// On the clock of `now()`.
         var avoidedUntil = Duration.zero
         /// It failed, and has not answered since.
-        var isDoubted = false
+        var doubt: String?
+        var isDoubted: Bool { doubt != nil }
         var answeredAt = Duration.zero
         /// The first trouble of late, and the last.
         var troubles: ClosedRange<Duration>?
@@ -186,7 +187,7 @@ final class Tier: Origin {
 
     func answered() {
         let isNews = state.withLock { state in
-            defer { (state.isDoubted, state.avoidedUntil, state.answeredAt) = (false, .zero, now()) }
+            defer { (state.doubt, state.avoidedUntil, state.answeredAt) = (nil, .zero, now()) }
             return state.isDoubted
         }
         if isNews { logger.notice("the tier \(place.name) answers again") }
@@ -206,7 +207,7 @@ final class Tier: Origin {
     /// Asks nothing of it for a while.
     func avoid(_ reason: String) {
         let isNews = state.withLock { state in
-            defer { (state.isDoubted, state.avoidedUntil) = (true, now() + Self.avoidance) }
+            defer { (state.doubt, state.avoidedUntil) = (reason, now() + Self.avoidance) }
             return !state.isDoubted
         }
         if isNews { logger.warning("the tier \(place.name) is left out for a while: \(reason)") }
@@ -225,10 +226,12 @@ final class Tier: Origin {
     var status: VolumeStatus.Tier {
         let moment = now()
         let (written, waiting, left, damaged) = writer.counts
+        let trouble = writer.trouble
         return state.withLock { state in
             VolumeStatus.Tier(
                 name: place.name, readBytes: state.readBytes, writtenBytes: written, waitingBytes: waiting,
-                leftOutBytes: left, isAvoided: state.avoidedUntil > moment, damagedObjects: damaged)
+                leftOutBytes: left, isAvoided: state.avoidedUntil > moment, damagedObjects: damaged,
+                trouble: state.doubt ?? trouble)
         }
     }
 }

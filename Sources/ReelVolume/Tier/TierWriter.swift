@@ -20,8 +20,8 @@ final class TierWriter: Sendable {
         var running: Set<RequestHandle> = []
         /// On the clock of `now()`.
         var pausedUntil = Duration.zero
-        /// An upload failed, and none was taken since.
-        var hasFailed = false
+        /// Why an upload failed; nil once one was taken since.
+        var trouble: String?
         /// False where the service knows no conditional PUT.
         var isConditional = true
         var writtenBytes: Int64 = 0
@@ -58,6 +58,9 @@ final class TierWriter: Sendable {
             return (state.writtenBytes, waiting, state.leftOutBytes, state.damagedCount)
         }
     }
+
+    /// Why it is not written, nil if nothing is known to keep it from being.
+    var trouble: String? { state.withLock(\.trouble) }
 
     /// Bytes came from the origin: writes the slices that have become whole with them.
     func filled(_ range: ByteRange, of object: CacheObject) {
@@ -111,6 +114,7 @@ final class TierWriter: Sendable {
 
     fileprivate func ended(_ upload: SliceUpload, _ failure: OriginFailure?) {
         let count = upload.slice.range.count
+        let reason = failure?.reason.replacing("the origin", with: "the bucket")
         // Objects end outside of the lock.
         let (isNews, _) = state.withLock { state -> (Bool, [Entry]) in
             state.running.remove(upload.handle)
@@ -118,9 +122,9 @@ final class TierWriter: Sendable {
             case nil:
                 state.writtenBytes += count
                 state.damaged.remove(upload.slice.name)
-                state.hasFailed = false
+                state.trouble = nil
             // Another mount has written it, or is just about to.
-            case let failure? where failure.meaning.condition == .refused: state.hasFailed = false
+            case let failure? where failure.meaning.condition == .refused: state.trouble = nil
             case let failure? where upload.isConditional && failure.meaning.condition == .unknown:
                 state.isConditional = false
                 state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower))
@@ -129,13 +133,13 @@ final class TierWriter: Sendable {
             default:
                 state.leftOutBytes += count + state.queue.reduce(0) { $0 + $1.count }
                 state.pausedUntil = now() + Self.pause
-                defer { (state.hasFailed, state.queue) = (true, []) }
-                return (!state.hasFailed, state.queue)
+                defer { (state.trouble, state.queue) = (reason, []) }
+                return (state.trouble == nil, state.queue)
             }
             return (false, [])
         }
-        if isNews, let failure {
-            logger.warning("the tier \(place.name) is not written for a while: \(failure.reason)")
+        if isNews, let reason {
+            logger.warning("the tier \(place.name) is not written for a while: \(reason)")
         }
         pump()
     }

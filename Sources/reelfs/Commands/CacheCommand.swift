@@ -30,7 +30,10 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
             return work.errors.isEmpty ? 0 : Failure.Status.mount.rawValue
         }
         let texts = all.filter { $0.error == nil }.map { cacheText($0) }
-        say(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
+        // Beside an error nothing is known of what it hides.
+        if !texts.isEmpty || work.errors.isEmpty {
+            say(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
+        }
         return work.finish()
     }
 }
@@ -125,7 +128,7 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
                 return try CacheKeeper(directories[index], cipher).prune(freeing: bytes, bar.show)
             }
         }
-        if json { sayJSON(work.report) } else if !quiet { say("\(humanSize(work.report.bytes)) freed.") }
+        if json { sayJSON(work.report) } else if !quiet { sayFreed(work) }
         return work.finish()
     }
 }
@@ -135,6 +138,11 @@ extension CachePruneCommand {
         if lostKey, to != nil || options.given.contains(where: { hyphenated($0.name) == "encrypt" }) {
             throw ValidationError("--lost-key removes everything, and takes neither --to nor --encrypt")
         }
+    }
+
+    /// Beside nothing but errors it is no result.
+    private func sayFreed(_ work: MaintenanceTally) {
+        if work.report.bytes > 0 || work.errors.isEmpty { say("\(humanSize(work.report.bytes)) freed.") }
     }
 
     private func removeLost(_ directories: [String]) throws -> Int32 {
@@ -152,7 +160,7 @@ extension CachePruneCommand {
             }
         }
         CacheKeyFile.remove(try CacheKeeper.place(options.cacheDirectory()))
-        if json { sayJSON(work.report) } else if !quiet { say("\(humanSize(work.report.bytes)) freed.") }
+        if json { sayJSON(work.report) } else if !quiet { sayFreed(work) }
         return work.finish()
     }
 }

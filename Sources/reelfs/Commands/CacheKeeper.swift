@@ -55,7 +55,7 @@ final class CacheKeeper {
                 case .inUse(""): access = .none("another reelfs uses it at the moment; try again")
                 case .inUse(let mountpoint):
                     access = .none("the daemon of \(mountpoint) uses it and does not answer")
-                default: access = .none(String("\(error)".dropLast()))
+                default: access = .none("\(error)")
                 }
             }
         }

@@ -11,7 +11,7 @@ struct OfflineCommand: ParsableCommand, ReelfsCommand {
             at once. Outlives the mount, until it is switched off.
             """)
 
-    @Argument(help: "on or off.", completion: .list(["on", "off"])) var state: String
+    @Argument(help: ArgumentHelp("on or off.", valueName: "on|off"), completion: .list(["on", "off"])) var state: String
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
 
     func perform() throws -> Int32 {

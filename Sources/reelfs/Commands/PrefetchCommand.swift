@@ -125,7 +125,8 @@ private func startText(_ status: PrefetchStatus) -> String {
 /// Why the cache cannot hold it, with the numbers.
 func refusalText(_ status: PrefetchStatus) -> String {
     guard let refusal = status.refusal else { return "the cache cannot hold it" }
-    var text = "\(count(status.files, "file")) of \(humanSize(refusal.needed)) do not fit into the cache, "
+    let verb = status.files == 1 ? "does" : "do"
+    var text = "\(count(status.files, "file")) of \(humanSize(refusal.needed)) \(verb) not fit into the cache, "
     text += "which holds \(humanSize(refusal.cap)) at most"
     if refusal.pinned > 0 { text += ", \(humanSize(refusal.pinned)) of it in other pinned files" }
     return text + "; mount with a larger cache-size, or choose fewer files"

@@ -22,7 +22,7 @@ struct TopCommand: ParsableCommand, ReelfsCommand {
             let all = mounts.map { StatusCommand.status(of: $0) }
             let screen = TopScreen(mounts: all, chosen: -1, columns: max(20, columns), now: Int64(time(nil)))
             say(screen.lines.joined(separator: "\n"))
-            return all.contains { $0.volume == nil } ? Failure.Status.mount.rawValue : 0
+            return all.contains { $0.volume == nil && $0.mounter == nil } ? Failure.Status.mount.rawValue : 0
         }
         return Top(terminal, mountpoint).run()
     }
@@ -110,7 +110,7 @@ private final class Top {
             }
             screen.message = asked
         case UInt8(ascii: "?"):
-            screen.message = "j k ↑ ↓ choose; p prefetches, P pins, e evicts, r lists the folder again, o offline; q"
+            screen.message = "j k choose; p prefetches, P pins, e evicts, r lists again, o offline, q quits"
         case UInt8(ascii: "r"): perform("refresh") { .refresh($0.path, isRecursive: false) }
         case UInt8(ascii: "o"):
             perform("offline") { [screen] choice in

@@ -37,7 +37,8 @@ extension Diagnosis {
         ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
         if let verdict = volume.verdict, verdict.word != .well, verdict.word != .away {
             // The next step is this command.
-            let step = ["origin", "login", nil].contains(verdict.culprit) ? nil : nextStep(verdict, place)
+            let isOwn = !["origin", "login", nil].contains(verdict.culprit)
+            let step = isOwn ? nextStep(verdict, place, isCommanded: volume.isOffline == true) : nil
             bad(verdictText(verdict), step ?? "`reelfs status \(place)` and `reelfs explain FILE` show more.")
         }
         addCache(of: volume)
@@ -48,6 +49,11 @@ extension Diagnosis {
         }
         if status.passthrough == false {
             note("no passthrough: complete files are read through reelfs (needs root, a recent kernel and libfuse)")
+        }
+        if let tier = volume.tier, let trouble = tier.trouble {
+            bad(
+                "the tier \(shown(tier.name)): \(printable(trouble)); mounts go on without it",
+                "Check the bucket, its endpoint, and what its keys may do.")
         }
         for outage in volume.outages.prefix(2) {
             bad(

@@ -240,6 +240,10 @@ extension Diagnosis {
             return note(
                 "\(place.origin): \(failure.reason); only the daemon knows the mount's own credentials",
                 "To check more, give them here as well, with --credentials or --header.")
+        case .status where meaning.read == .accessDenied && place.fileProtocol == .sftp:
+            remedy =
+                "The server refused user, keys and password: check them (--ssh-key, --credentials). A key with a "
+                + "passphrase has to be in ssh's agent (ssh-add)."
         case .status where meaning.read == .accessDenied:
             remedy =
                 facts.login != .none
@@ -250,6 +254,8 @@ extension Diagnosis {
         case .status where meaning.retry != nil && !meaning.isUnwell:
             remedy = "The file is locked, or it is too early: try later; a mount retries for a while."
         case .status where meaning.retry != nil: remedy = "Ask the server's administrator; a mount retries for a while."
+        case .status(400, _) where place.scheme.hasSuffix("s") && facts.login != .certificate:
+            remedy = "Check the URL; a server that wants a client certificate (--cert) may answer so, too."
         case .status: remedy = "Check the URL; a browser may show what the server wants."
         case .unreachable: remedy = "Check host and port of the URL, the network, and proxies (https_proxy)."
         case .untrusted:

@@ -21,7 +21,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "URL or mount point (default: check this machine only).", valueName: "url|mountpoint"),
+            "URL, catalogue or mount point (default: this machine only).", valueName: "url|catalogue|mountpoint"),
         completion: .mountpoints)
     var place: String?
     @Option(

@@ -86,6 +86,11 @@ extension Diagnosis {
     /// Judges a shared cache: whether it keeps ranges, distinguishes versions, and is faster than the source.
     mutating func add(_ cache: SharedCacheFacts, of information: ContentInformation) {
         let name = "the shared cache \(cache.url.origin)"
+        // Of a folder's URL no cache has a range.
+        if cache.url.path.hasSuffix("/"), (try? cache.first.get())?.head.status != 206 {
+            return bad(
+                "\(name) is given as a folder, and the source is a file", "Write the URL of that file after --via.")
+        }
         let first: SharedCacheFacts.Piece
         switch cache.first {
         case .success(let piece): first = piece

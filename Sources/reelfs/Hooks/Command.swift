@@ -38,6 +38,13 @@ struct Command: Hashable, Sendable {
         self.words = words
     }
 
+    private init(_ words: [String]) { self.words = words }
+
+    /// The same with the path of its program made absolute: the daemon runs it in another directory.
+    var absolute: Command {
+        name.utf8.contains(UInt8(ascii: "/")) ? Command([reelfs.absolute(name)] + words.dropFirst()) : self
+    }
+
     /// The text that is read as these characters of a word.
     static func escaped(_ characters: String) -> String {
         String(characters.flatMap { " \t\"'\\".contains($0) ? ["\\", $0] : [$0] })

@@ -75,6 +75,7 @@ struct ValueForm: Sendable {
         isCommand: true, secretStart: endOfWord)
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
+    static let group = ValueForm(name: "group")
     static let header = ValueForm(
         name: "line", path: { $0.first == "@" ? String($0.dropFirst()) : nil },
         secretStart: { line in
@@ -87,14 +88,13 @@ struct ValueForm: Sendable {
         secretStart: { $0.utf8.starts(with: "command:".utf8) ? endOfWord($0) : nil })
     static let level = ValueForm(name: "level", completion: .list(logLevels))
     static let mask = ValueForm(name: "mask")
-    static let number = ValueForm(name: "number")
     static let rate = ValueForm(name: "rate")
     static let region = ValueForm(name: "region")
-    static let seconds = ValueForm(name: "seconds")
     static let size = ValueForm(name: "size")
     static let text = ValueForm(name: "text")
     static let time = ValueForm(name: "time")
     static let url = ValueForm(name: "url")
+    static let user = ValueForm(name: "user")
 
     /// By bytes, as a mark that combines with a delimiter would hide it.
     @Sendable private static func endOfWord(_ text: String) -> String.Index? {

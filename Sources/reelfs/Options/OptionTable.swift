@@ -29,7 +29,7 @@ enum OptionTable {
         ) { $0.encryption = try KeySource(parsing: text($1, $2)) },
         OptionRow(
             name: "prebuffer", group: .cache, form: .size, scope: [.mount, .source], default: "4M",
-            help: "Bytes to fetch of the next file, or 0"
+            help: "Start of the next file to fetch, or 0"
         ) { $0.prebuffer = try size($1, $2, minimum: 0) },
         OptionRow(
             name: "probe-limit", group: .rare, form: .size, scope: [.mount, .source], default: "4M",
@@ -48,8 +48,8 @@ enum OptionTable {
             help: "Show NAME.rclonelink as the symbolic link NAME"
         ) { $0.links = try flag($1, $2) },
         OptionRow(
-            name: "timeout", group: .behaviour, form: .seconds, scope: [.mount, .source, .doctor], default: "30",
-            help: "Seconds before a stalled read fails"
+            name: "timeout", group: .behaviour, form: .time, scope: [.mount, .source, .doctor], default: "30s",
+            help: "Time before a stalled read fails: s, m, h"
         ) { $0.timeout = Int(try duration($1, $2, 1...86_400, "a time from 1 to 86400 seconds, such as 30 or 2m")) },
         OptionRow(
             name: "limit-rate", group: .common, form: .rate, scope: .mount,
@@ -59,14 +59,14 @@ enum OptionTable {
             name: "only-cached", group: .common, scope: .mount, help: "Show only what is cached whole; ask for nothing"
         ) { $0.onlyCached = try flag($1, $2) },
         OptionRow(
-            name: "uid", group: .access, form: .number, scope: .mountpoint, unset: "the mounting user",
-            help: "Owner of the files"
+            name: "uid", group: .access, form: .user, scope: .mountpoint, unset: "the mounting user",
+            help: "Owner of the files, name or number"
         ) {
             $0.user = try user($1, $2)
         },
         OptionRow(
-            name: "gid", group: .access, form: .number, scope: .mountpoint, unset: "the mounting user's",
-            help: "Group of the files"
+            name: "gid", group: .access, form: .group, scope: .mountpoint, unset: "the mounting user's",
+            help: "Group of the files, name or number"
         ) { $0.group = try group($1, $2) },
         OptionRow(
             name: "umask", group: .access, form: .mask, scope: .mountpoint, default: "0",

@@ -189,7 +189,7 @@ func command(_ name: String, _ value: String?) throws(Failure) -> Command {
     guard let command = Command(parsing: try text(name, value)) else {
         throw .usage("option \(name) must be a program and its arguments, in words; quotes must be closed")
     }
-    return command
+    return command.absolute
 }
 
 /// Least severe first.

@@ -10,6 +10,7 @@ enum OptionWords {
 
     private static func named(_ name: String) -> String { "its name here is \(name)" }
     private static let covers = "leave it out, as a mount covers what is in its directory"
+    private static let login = "credentials=FILE names a file with username= and password="
 
     /// Words of rclone, curl, sshfs and mount(8).
     private static let foreign = [
@@ -20,10 +21,12 @@ enum OptionWords {
         "buffer-size": "how far to read ahead follows from the readers",
         "vfs-cache-mode": "leave it out, as all that is read is cached", "daemon": "leave it out, or write foreground",
         "contimeout": named("timeout"), "max-time": named("timeout"), "connect-timeout": named("timeout"),
-        "allow-non-empty": covers, "allow-root": named("allow-other"), "attr-timeout": named("refresh"),
+        "allow-non-empty": covers, "nonempty": covers, "reconnect": "leave it out, as a mount does so by itself",
+        "read-only": "leave it out, as every mount is read-only", "allow-root": named("allow-other"),
+        "attr-timeout": named("refresh"),
         "k": "cacert=FILE names an authority to trust", "insecure": "cacert=FILE names an authority to trust",
         "no-check-certificate": "cacert=FILE names an authority to trust",
-        "u": "credentials=FILE names a file with username= and password=",
+        "u": login, "user": login, "username": login, "pass": login, "password": login,
         "x": "a proxy stands in the variables http_proxy and https_proxy",
         "proxy": "a proxy stands in the variables http_proxy and https_proxy",
         "cookie": named("cookies"), "identityfile": named("ssh-key"), "userknownhostsfile": named("ssh-known-hosts"),
@@ -35,7 +38,7 @@ enum OptionWords {
 /// The word that is meant, nil if none is near.
 func nearest(to word: String, of names: [String]) -> String? {
     let all = names.map { (name: $0, edits: edits(from: word, to: $0)) }
-    return all.min { $0.edits < $1.edits }.flatMap { $0.edits <= min(2, word.utf8.count / 2) ? $0.name : nil }
+    return all.min { $0.edits < $1.edits }.flatMap { $0.edits <= min(2, (word.utf8.count + 1) / 3) ? $0.name : nil }
 }
 
 /// How many bytes must be put in, taken out or replaced (Levenshtein).

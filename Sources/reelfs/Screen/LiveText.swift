@@ -89,11 +89,13 @@ func verdictText(_ verdict: Verdict) -> String {
 }
 
 /// What a person can do about a verdict; nil if there is nothing to do.
-func nextStep(_ verdict: Verdict, _ mountpoint: String) -> String? {
+/// - Parameter isCommanded: `reelfs offline on` keeps it from asking, and not the option --only-cached.
+func nextStep(_ verdict: Verdict, _ mountpoint: String, isCommanded: Bool) -> String? {
     switch (verdict.word, verdict.culprit) {
     case (.well, _): nil
     case (.away, _): "the mount goes on by itself once it answers"
-    case (.offline, _): "`reelfs offline off \(mountpoint)` ends it"
+    case (.offline, _) where isCommanded: "`reelfs offline off \(mountpoint)` ends it"
+    case (.offline, _): "mount it without --only-cached to end it"
     case (.disk, _), (_, "disk"): "free space on the disk of the cache, or repair it"
     case (_, "command"): "run that command yourself, as the user who mounts"
     case (_, "line"): "`reelfs limit-rate off \(mountpoint)` lifts the limit"

@@ -13,7 +13,8 @@ func statusText(_ status: MountStatus, page: String? = nil) -> String {
     text += " (pid \(status.pid))\n"
     if let verdict = volume.verdict {
         text += "  \(verdictText(verdict))\n"
-        if let step = nextStep(verdict, shown(status.mountpoint)) { text += "  next    \(step)\n" }
+        let step = nextStep(verdict, shown(status.mountpoint), isCommanded: volume.isOffline == true)
+        if let step { text += "  next    \(step)\n" }
     }
     let others = (status.mountpoints ?? []).filter { $0 != status.mountpoint }
     if !others.isEmpty { text += "  shared  with \(others.map { printable($0) }.joined(separator: ", "))\n" }
@@ -22,7 +23,7 @@ func statusText(_ status: MountStatus, page: String? = nil) -> String {
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
     if volume.isEncrypted == true { text += "  cache   encrypted; no passthrough\n" }
     if let failure = volume.cacheFailure {
-        text += "  cache   cannot be written: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
+        text += "  cache   cannot be written: \(failure); \(humanSize(volume.bytesInMemory)) in memory\n"
     }
     if volume.damagedBlocks > 0 {
         text += "  cache   \(count(Int(volume.damagedBlocks), "damaged block")) found and dropped\n"
@@ -78,6 +79,7 @@ private func tierText(_ tier: VolumeStatus.Tier) -> String {
     if tier.waitingBytes > 0 { text += ", \(humanSize(tier.waitingBytes)) to write" }
     if tier.leftOutBytes > 0 { text += ", \(humanSize(tier.leftOutBytes)) not written" }
     if tier.damagedObjects > 0 { text += ", \(count(Int(tier.damagedObjects), "damaged object")) ignored" }
+    if let trouble = tier.trouble { return text + ": " + printable(trouble) }
     return text + (tier.isAvoided ? ", failed or slow a moment ago" : "")
 }
 
@@ -143,7 +145,10 @@ func verifyText(_ report: MaintenanceReport, repairs: Bool, isOffline: Bool) -> 
     guard report.damagedBlocks > 0 else { return text + ": no damage." }
     text += ": \(count(report.damagedBlocks, "damaged block")) in\n"
     text += report.damagedFiles.map { "  " + printable($0) }.joined(separator: "\n")
-    guard repairs else { return text + "\nThe next read fetches them again; --repair does it now." }
+    guard repairs else {
+        return text
+            + "\nThe next read fetches \(report.damagedBlocks == 1 ? "it" : "them") again; --repair does it now."
+    }
     if report.refetchedBlocks > 0 { text += "\n\(count(report.refetchedBlocks, "block")) fetched again." }
     let left = report.damagedBlocks &- report.refetchedBlocks
     guard left > 0 else { return text }

@@ -16,7 +16,7 @@ extension SSHAccess {
             if access(file, F_OK) == 0 || errno != ENOENT {
                 close(try NamedFile(file, kind: "known_hosts file", for: .options).descriptor)
             }
-            knownHosts = absolute(file)
+            (knownHosts, hasOtherKnownHosts) = (absolute(file), true)
         }
         if let file = options.sshKey {
             close(try NamedFile(file, kind: "SSH key file", for: .key).descriptor)

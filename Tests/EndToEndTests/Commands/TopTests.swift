@@ -116,6 +116,9 @@ extension EndToEnd {
                 #expect(terminal.wait(for: ", pinned") != nil)
                 let status = try ChildProcess.run([program, "status", "--json", mount.path]).output
                 #expect(status.contains("\"isPinned\":true"), "\(status)")
+                // To its last word, in 80 columns.
+                terminal.type("?")
+                #expect(terminal.wait(for: "q quits") != nil)
                 // In a narrow window, too.
                 terminal.resize(columns: 30, rows: 8)
                 terminal.type("k")

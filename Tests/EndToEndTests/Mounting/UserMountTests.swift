@@ -51,6 +51,7 @@ extension EndToEnd {
                 let status = try space.run(words + ["status", space.theirs])
                 #expect(status.status == 0 && status.errors.isEmpty, "\(status)")
                 #expect(status.output.contains("answers only the user who mounted it (uid \(MountNamespace.user))"))
+                #expect(try space.run(words + ["top", space.theirs]).status == 0)
                 #expect(try space.run(words + ["umount", space.theirs], asUser: true).status == 0)
                 #expect(space.mounts.isEmpty)
             }

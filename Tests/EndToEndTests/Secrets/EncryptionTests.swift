@@ -142,8 +142,8 @@ extension EndToEnd {
                 #expect(try readWhole(mount.file("film.mkv")).count == 1 << 20)
                 try mount.unmount()
                 let asked = server.requests.count
-                #expect(try refusal([]).contains("The cache is encrypted"))
-                #expect(try refusal(["--encrypt", "file:" + wrong]).contains("The key is not the one of this cache"))
+                #expect(try refusal([]).contains("reelfs: the cache is encrypted"))
+                #expect(try refusal(["--encrypt", "file:" + wrong]).contains("the key is not the one of this cache"))
                 #expect(try refusal(["--encrypt", "file:" + scene.work("none")]).contains("cannot be opened"))
                 #expect(
                     try refusal(["--encrypt", "env:KEY"]).contains("file:PATH, credential:NAME or command:COMMAND"))
@@ -156,7 +156,9 @@ extension EndToEnd {
 
                 let cache = ["--cache-dir", scene.cache]
                 let list = try ChildProcess.run([program, "cache", "list"] + cache)
-                #expect(list.status == 32 && list.errors.contains("The cache is encrypted"))
+                #expect(list.status == 32 && list.output.isEmpty && list.errors.contains("the cache is encrypted"))
+                let prune = try ChildProcess.run([program, "cache", "prune"] + cache)
+                #expect(prune.status == 32 && prune.output.isEmpty && prune.errors.contains("the cache is encrypted"))
                 let change =
                     [program, "cache", "rekey"] + cache + ["--encrypt", "file:" + right, "--to", "file:" + wrong]
                 #expect(try ChildProcess.run(change).status == 0)
@@ -185,7 +187,7 @@ extension EndToEnd {
                 mount = try scene.mount(server.address)
                 #expect(try readWhole(mount.file("film.mkv")).count == 1 << 20)
                 try mount.unmount()
-                #expect(try refusal(["--encrypt", "file:" + right]).contains("The cache is not encrypted"))
+                #expect(try refusal(["--encrypt", "file:" + right]).contains("the cache is not encrypted"))
             }
         }
     }

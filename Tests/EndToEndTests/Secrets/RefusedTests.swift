@@ -66,6 +66,9 @@ extension EndToEnd {
                 let end = try scene.tryMount(source, options + ["--min-free", "90000T"])
                 #expect(end.status == 0 && end.errors.contains("no room beside the free space that min-free"), "\(end)")
                 #expect(try ChildProcess.run([program, "umount", scene.folder + "/mount"]).status == 0)
+                let small = try scene.tryMount(source, options + ["--cache-size", "10K"])
+                #expect(small.status == 0 && small.errors.contains("the cache of 10.0 KiB has no room"), "\(small)")
+                #expect(try ChildProcess.run([program, "umount", scene.folder + "/mount"]).status == 0)
                 let other = try scene.tryMount(source + "film.mkv", ["--header", "Authorization: no"])
                 #expect(other.status == 32 && other.errors.contains("; `reelfs doctor` of the same URL"), "\(other)")
             }
@@ -83,6 +86,19 @@ extension EndToEnd {
                     let end = try scene.tryMount("http://localhost:9/", [option, command])
                     #expect(end.status == 1 && end.errors.contains(reason), "\(end)")
                 }
+            }
+        }
+
+        @Test("A page that lists nothing may want a login, which the doctor says")
+        func page() throws {
+            let server = try ScriptedServer { _ in
+                ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html><form>Log in</form></html>")
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                let end = try scene.tryMount(server.address)
+                #expect(end.status == 32, "\(end)")
+                #expect(end.errors.contains("no directory listing; `reelfs doctor` of the same URL"), "\(end)")
             }
         }
 

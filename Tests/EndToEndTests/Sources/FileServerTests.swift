@@ -295,9 +295,11 @@ extension EndToEnd {
         func hostKeys() throws {
             try withServer(.sshd, []) { scene, server, _, source, options in
                 let unknown = try scene.tryMount(source, ["--ssh-known-hosts", scene.work("none")])
-                let remedy = "`ssh-keyscan -p \(server.port) 127.0.0.1 >> ~/.ssh/known_hosts`"
+                let remedy = "`ssh-keyscan -p \(server.port) 127.0.0.1 >> '\(scene.work("none"))'`"
                 #expect(unknown.status != 0 && unknown.errors.contains("is not known"), "\(unknown.errors)")
                 #expect(unknown.errors.contains(remedy), "\(unknown.errors)")
+                let usual = try scene.tryMount(source)
+                #expect(usual.errors.contains("127.0.0.1 >> ~/.ssh/known_hosts`"), "\(usual.errors)")
                 let other = scene.work("other")
                 _ = try ChildProcess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other])
                 let key = try #require(contents(other + ".pub")).split(separator: " ")[1]

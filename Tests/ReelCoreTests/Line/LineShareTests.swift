@@ -167,6 +167,8 @@ private let player = ObjectIdentifier(film)
             #expect(ledger.readers(now: now).map(\.isPlayer) == [isPlayer])
             now = read(&ledger, count / 4..<count, each: pause)
             #expect(ledger.hasPlayer(now: now) == isPlayer)
+            let next = Int64(count) * Self.piece
+            #expect(ledger.mayPlay(at: ByteRange(next, next + Self.piece)) == isPlayer)
             #expect(!ledger.hasPlayer(now: now + .seconds(11)), "it has left")
         }
     }

@@ -57,6 +57,21 @@ import Testing
             "it waits", .stands, "origin", "Sunrise.mkv stands for 8 s: 48.8 KiB/s come, 97.7 KiB/s are needed",
             { $0.files = [film(comes: 50_000, waits: 8100)] }
         ),
+        (
+            "it waits, behind a limit that lets much in at once", .stands, "line", "Sunrise.mkv stands for 2 s",
+            {
+                $0.files = [film(comes: 335_000, waits: 2000)]
+                $0.limitRate = "100K"
+            }
+        ),
+        (
+            "a read of a copy waits", .well, nil, "well",
+            { $0.files = [film(comes: 1_600_000, needs: nil, waits: 2000, isPlayed: false)] }
+        ),
+        (
+            "a film that was just opened waits", .stands, "origin", "Sunrise.mkv stands for 2 s",
+            { $0.files = [film(needs: nil, waits: 2000, isPlayed: false)] }
+        ),
         ("it waits for a moment", .well, nil, "what plays plays on", { $0.files = [film(comes: 200_000, waits: 900)] }),
         (
             "it waits for a login", .stands, "login", "Sunrise.mkv stands for 2 s: http://h: the origin answers 401",
@@ -108,7 +123,7 @@ import Testing
         (
             "the disk", .disk, "disk", "the disk of the cache takes nothing: 1.0 KiB in memory",
             {
-                $0.cacheFailure = "No space left."
+                $0.cacheFailure = "no space left"
                 $0.bytesInMemory = 1024
             }
         ),
@@ -145,7 +160,7 @@ import Testing
         table.judge("http://h", by: nil)
         #expect(health() == ["well"])
         // One file of an origin that gives others.
-        table.judge("http://h", by: .status(403, retryAfter: nil))
+        for status in [400, 403] { table.judge("http://h", by: .status(status, retryAfter: nil)) }
         #expect(health() == ["well"])
         for (status, word) in [(500, "wrong"), (503, "slow"), (429, "slow"), (401, "refused")] {
             table.judge("http://h", by: .status(status, retryAfter: nil))
@@ -155,6 +170,14 @@ import Testing
         #expect(health() == ["wrong"])
         table.judge("http://h", by: nil)
         #expect(health() == ["well"])
+    }
+
+    @Test func anOriginThatHasOnlyRefusalsIsNotWell() {
+        for (status, word) in [(400, "wrong"), (403, "refused")] {
+            let table = OriginTable()
+            table.judge("http://h", by: .status(status, retryAfter: nil))
+            #expect(table.status([:]).map(\.health) == [word])
+        }
     }
 
     @Test func aCatalogueIsAsItsWorstSource() {

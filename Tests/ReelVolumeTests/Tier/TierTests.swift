@@ -240,6 +240,7 @@ import Testing
         let tier = try #require(second.volume.status().tier)
         #expect(!tier.isAvoided && tier.readBytes > 1 << 20 && tier.writtenBytes == 0)
         #expect(eventually { second.volume.status().tier!.leftOutBytes > 0 })
+        #expect(second.volume.status().tier?.trouble?.hasPrefix("the bucket answers ") == true)
     }
 
     @Test func anErrorOfOneSliceIsThatOfOneSlice() throws {

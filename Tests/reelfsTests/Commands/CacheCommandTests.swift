@@ -95,6 +95,18 @@ struct CacheCommandTests {
         report.failure = "the origin cannot be reached"
         let text = verifyText(report, repairs: true, isOffline: false)
         #expect(text.contains("3 damaged blocks in\n  a?[2J\n2 blocks fetched again.\n1 block removed: the origin"))
-        #expect(verifyText(report, repairs: false, isOffline: false).contains("--repair"))
+        #expect(verifyText(report, repairs: false, isOffline: false).contains("fetches them again; --repair"))
+        report.damagedBlocks = 1
+        #expect(verifyText(report, repairs: false, isOffline: false).contains("fetches it again; --repair"))
+    }
+
+    @Test("What does not fit is one file, or several")
+    func refusal() {
+        var status = PrefetchStatus(number: 1, PrefetchRequest(paths: []))
+        status.refusal = .init(needed: 2 << 30, pinned: 0, cap: 1 << 30)
+        status.files = 1
+        #expect(refusalText(status).hasPrefix("1 file of 2.0 GiB does not fit into the cache"))
+        status.files = 2
+        #expect(refusalText(status).hasPrefix("2 files of 2.0 GiB do not fit into the cache"))
     }
 }

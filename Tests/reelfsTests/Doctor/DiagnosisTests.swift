@@ -1,6 +1,7 @@
 import Glibc
 import ReelCache
 import ReelCore
+import ReelSources
 import TestKit
 import Testing
 
@@ -309,6 +310,7 @@ struct DiagnosisTests {
 
     static let failures: [(OriginFailure, String, String)] =
         [
+            (400, "--cert"),
             (401, "~/.netrc"), (403, "--credentials"), (404, "path of the URL"), (410, "path of the URL"),
             (408, "administrator"), (418, "browser"), (423, "try later"), (425, "try later"),
             (429, "try later"), (500, "administrator"), (501, "browser"), (503, "try later"), (600, "administrator"),
@@ -365,6 +367,12 @@ struct DiagnosisTests {
         diagnosis = Diagnosis()
         diagnosis.add(
             Self.origin(.failure(refused)) {
+                ($0.url, $0.first.place) = (SourceKinds.url(of: "sftp://host/films/")!, nil)
+            })
+        #expect(diagnosis.findings[0].remedy?.contains("--ssh-key") == true, "\(diagnosis.text)")
+        diagnosis = Diagnosis()
+        diagnosis.add(
+            Self.origin(.failure(refused)) {
                 ($0.login, $0.loginFailure) = (.tokenCommand, "print, the token command, ended with status 3")
             })
         #expect(diagnosis.findings[0].fact == "print, the token command, ended with status 3")
@@ -398,7 +406,18 @@ struct DiagnosisTests {
 
     static let mounts: [(MountFacts, [String])] = [
         (mount { _ in }, [alive, "ok cache: 1.0 GiB of 10.0 GiB", passes]),
-        (mount { $0.cacheFailure = "full." }, [alive, "bad the cache cannot be written: full.", passes]),
+        (mount { $0.cacheFailure = "full" }, [alive, "bad the cache cannot be written: full", passes]),
+        (
+            mount {
+                $0.tier = .init(
+                    name: "s3://b", readBytes: 0, writtenBytes: 0, waitingBytes: 0, leftOutBytes: 9, isAvoided: false,
+                    damagedObjects: 0, trouble: "the bucket answers 404")
+            },
+            [
+                alive, "ok cache: 1.0 GiB of 10.0 GiB", passes,
+                "bad the tier s3://b: the bucket answers 404; mounts go on without it",
+            ]
+        ),
         (mount { $0.cacheCap = 0 }, [alive, "bad the cache has no room on its disk", passes]),
         (
             mount {
@@ -447,7 +466,7 @@ struct DiagnosisTests {
 
     @Test("Status says what was fetched, and wasted, in the same words")
     func wasted() throws {
-        let status = try #require(Self.mounts[3].0.status)
+        let status = try #require(Self.mounts[4].0.status)
         let line = "origin  12.0 MiB fetched: 4.0 MiB demanded, 8.0 MiB ahead, of which 2.0 MiB wasted (25 %)\n"
         #expect(statusText(status).contains(line))
     }

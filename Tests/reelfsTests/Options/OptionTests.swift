@@ -77,6 +77,7 @@ struct OptionTests {
         ("bwlimit=3M", "its name here is limit-rate"), ("limit_rat=3M", "the nearest is limit-rate"),
         ("IdentityFile=/k", "its name here is ssh-key"), ("quite-another", "`reelfs mount --help` lists all options"),
         ("cache_size=10", "without a unit, 10 are bytes"), ("min_free=5", "without a unit, 5 are bytes"),
+        ("read-only", "leave it out, as every mount is read-only"), ("allow_other=maybe", "no value, or yes or no"),
     ]
 
     @Test("A word of another program's, or one that is misspelt, is named in ours", arguments: advice)
@@ -90,11 +91,35 @@ struct OptionTests {
 
     @Test(
         "So on the command line",
-        arguments: [("--bwlimit", "limit-rate"), ("-k", "cacert"), ("--cach-size", "cache-size")])
+        arguments: [
+            ("--bwlimit", "limit-rate"), ("-k", "cacert"), ("--cach-size", "cache-size"),
+            ("--user", "credentials=FILE"), ("--reconnect", "leave it out"),
+        ])
     func advisedOnTheCommandLine(word: String, ours: String) throws {
         let end = try ChildProcess.run([CommandTests.program, "mount", word, "3M", "http://h/", "/m"])
         #expect(
             end.status == 1 && end.errors.contains("unknown option \(word): ") && end.errors.contains(ours), "\(end)")
+    }
+
+    @Test("What --allow-other is given is yes or no")
+    func allowOther() throws {
+        for (word, expected) in [("--allow-other", true), ("--allow-other=yes", true), ("--allow-other=no", false)] {
+            let command = try Program.parse(["reelfs", "mount", "http://h/", "/m", word]) as? MountCommand
+            #expect(try #require(command).mountOptions().allowOther == expected)
+        }
+        let failure = #expect(throws: Failure.self) {
+            try Program.parse(["reelfs", "mount", "http://h/", "/m", "--allow-other=maybe"])
+        }
+        #expect(failure?.sentence == "option allow-other takes no value, or yes or no")
+    }
+
+    @Test("The path of a program is absolute, as the daemon runs it in another directory")
+    func commandPath() throws {
+        var options = MountOptions()
+        try options.apply(list: "token_command=./show a,resolver=bin/find,on_change=mpc update")
+        let here = currentDirectory()
+        #expect(options.tokenCommand?.words == [here + "/./show", "a"])
+        #expect(options.resolver?.words == [here + "/bin/find"] && options.onChange?.words == ["mpc", "update"])
     }
 
     @Test("The short forms of curl mean the same")
@@ -143,7 +168,7 @@ struct OptionTests {
     /// A text for each kind of value, other than every default.
     static let samples = [
         "key": "path", "cmd": "/bin/true",
-        "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "seconds": "7", "number": "7", "mask": "7",
+        "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "user": "7", "group": "7", "mask": "7",
         "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/", "region": "eu-west-1",
         "secret": "credential:films", "address": "[::1]:7", "bucket": "s3://shared/films",
         "rate": "08:00,2M 23:00,off",

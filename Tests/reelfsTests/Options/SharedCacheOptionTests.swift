@@ -66,9 +66,9 @@ import Testing
     /// What the doctor says of four answers: the first, the same again, elsewhere, and from the source.
     private func said(
         _ first: SharedCacheFacts.Answer, _ second: SharedCacheFacts.Answer? = nil,
-        _ other: SharedCacheFacts.Answer? = nil, isGivenCredentials: Bool = false
+        _ other: SharedCacheFacts.Answer? = nil, isGivenCredentials: Bool = false, at url: String = "http://c/film.mkv"
     ) -> (text: String, isWell: Bool) {
-        var facts = SharedCacheFacts(url: ResourceURL("http://c/film.mkv")!, first: first)
+        var facts = SharedCacheFacts(url: ResourceURL(url)!, first: first)
         (facts.second, facts.other, facts.source) = (second, other, piece(nil))
         facts.isGivenCredentials = isGivenCredentials
         var diagnosis = Diagnosis()
@@ -97,6 +97,10 @@ import Testing
 
     @Test func theDoctorSaysWhyACacheIsOfNoUse() {
         #expect(said(piece(nil, 200)).text.contains("answers a range with the whole file"))
+        for answer in [piece(nil, 200), .failure(.status(416, retryAfter: nil))] {
+            let folder = said(answer, at: "http://c/films/")
+            #expect(!folder.isWell && folder.text.contains("Write the URL of that file after --via."), "\(folder.text)")
+        }
         let refused = said(.failure(.status(403, retryAfter: nil)))
         #expect(!refused.isWell && refused.text.contains("--via-credentials"))
         let given = said(.failure(.status(401, retryAfter: nil)), isGivenCredentials: true)

@@ -44,7 +44,13 @@ import Testing
             (.away, "origin", "the mount goes on by itself once it answers"),
         ] as [(Verdict.Word, String?, String?)])
     func next(word: Verdict.Word, culprit: String?, expected: String?) {
-        #expect(nextStep(Verdict(word: word, culprit: culprit, sentence: "x"), "/m") == expected)
+        #expect(nextStep(Verdict(word: word, culprit: culprit, sentence: "x"), "/m", isCommanded: true) == expected)
+    }
+
+    @Test("The option --only-cached is not ended by a command")
+    func nextOfOnlyCached() {
+        let step = nextStep(Verdict(word: .offline, sentence: "x"), "/m", isCommanded: false)
+        #expect(step == "mount it without --only-cached to end it")
     }
 
     @Test("A film is described in words, and its parts are a bar in which the reader stands")
