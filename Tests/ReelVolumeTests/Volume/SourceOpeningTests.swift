@@ -43,8 +43,8 @@ import Testing
         let sub = try fixture.lookup("sub").get()
         let answer = Monitor<Result<Bool, VolumeError>?>(nil)
         fixture.volume.openDirectory(sub.node) { result in answer.withLock { $0 = result.map { _ in true } } }
-        // The page is there, and takes an unoptimised build some ten seconds to read. Its transfer may still have its own
-        // end to report, so that the answer may come after the end of the mount.
+        // The page is there, and takes an unoptimised build some ten seconds to read. Its transfer may still have its
+        // own end to report, so that the answer may come after the end of the mount.
         #expect(eventually { fixture.receivedBytes > 48 << 20 })
         fixture.volume.shutdown()
         #expect(eventually { answer.withLock { $0 } == .failure(.timedOut) })
