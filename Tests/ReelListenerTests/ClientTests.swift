@@ -127,7 +127,8 @@ import Testing
     func patience() async {
         await #expect(processExitsWith: .success) {
             let filesystem = try OneFile(length: 32 << 20, lends: true)
-            let patience = Duration.milliseconds(300)
+            // A thousand times what a client takes that sends its request at once.
+            let patience = Duration.seconds(2)
             try ClientTests.withListener(filesystem, patience: patience) { port in
                 let reading = try ClientTests.deaf(1, port)[0]
                 let begun = reading.receive(atLeast: 1)
@@ -139,9 +140,8 @@ import Testing
                 let kept = try RawConnection(port)
                 kept.send("HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 #expect(String(decoding: kept.receive(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
-                #expect(half.receive().isEmpty && silent.receive().isEmpty)
+                #expect(half.isClosed() && silent.isClosed())
                 #expect(ContinuousClock.now - start >= patience)
-                #expect(ContinuousClock.now - start < .seconds(8))
                 // Its request was whole in time.
                 #expect(begun.count + reading.receive(atLeast: (32 << 20) - begun.count).count >= 32 << 20)
             }

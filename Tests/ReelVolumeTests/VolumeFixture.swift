@@ -25,6 +25,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let news: TreeNews?
     private let cap: Int64
     private let timeout: Duration
+    private let outageAfter: Duration?
     private let refresh: Duration
     private let prebuffer: Int64
     private let warm: Warming
@@ -41,8 +42,10 @@ final class VolumeFixture: KernelCaller, Sendable {
         let volume: Volume
     }
 
+    /// - Parameter outageAfter: how long the transport takes silence for none, nil for as long as reads wait.
     init(
-        _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
+        _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), outageAfter: Duration? = nil,
+        refresh: Duration = .seconds(300),
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
         cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil, mirrors: [ResourceURL] = [],
         via: SharedCache? = nil, tier: TierPlace? = nil, warm: Warming = .none, links: Bool = false,
@@ -62,6 +65,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         self.news = news
         self.cap = cap
         self.timeout = timeout
+        self.outageAfter = outageAfter
         self.refresh = refresh
         self.prebuffer = prebuffer
         self.warm = warm
@@ -104,7 +108,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         let origin = try CurlOrigin(configuration)
         do {
             let volume = try Volume.open(
-                source, origin: origin, store: store,
+                source, origin: outageAfter.map { EarlyWatch(origin, after: $0) } ?? origin, store: store,
                 options: VolumeOptions(
                     timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, mirrors: mirrors,
                     via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier, warm: warm, links: links,
@@ -141,6 +145,29 @@ final class VolumeFixture: KernelCaller, Sendable {
     func remove() {
         stop()
         removeTree(directory)
+    }
+}
+
+/// A transport that takes an origin for silent after a time of its own.
+private final class EarlyWatch: Transport {
+    private let transport: CurlOrigin
+    private let patience: Duration
+
+    init(_ transport: CurlOrigin, after patience: Duration) { (self.transport, self.patience) = (transport, patience) }
+
+    var line: Line { transport.line }
+    var standings: [String: OriginStanding] { transport.standings }
+
+    func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        transport.start(handle, request, receiver)
+    }
+
+    func perform(_ job: @escaping @Sendable () -> Void) { transport.perform(job) }
+    func trust(_ origins: Set<String>) { transport.trust(origins) }
+    func noteInterest(in url: ResourceURL) { transport.noteInterest(in: url) }
+
+    func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
+        transport.watchOutages(deadline: patience, report)
     }
 }
 
@@ -214,10 +241,14 @@ extension KernelCaller {
             let start = now()
             try #require(read(file, offset, Int(count)).isRight(film, offset, count), "\(offset)")
             longest = max(longest, now() - start)
-            if pause > .zero { usleep(UInt32(pause / .microseconds(1))) }
+            if pause > .zero { rest(pause) }
             offset += count
         }
         return longest
+    }
+
+    private func rest(_ pause: Duration) {
+        if Simulation.ofThisThread == nil { usleep(UInt32(pause / .microseconds(1))) } else { Simulation.sleep(pause) }
     }
 
     /// The whole file, in pieces as the kernel asks for them.

@@ -42,8 +42,21 @@ package final class ScriptedBucket: Sendable {
         var reads = 0
     }
 
+    /// What of a request tests count.
+    private struct Asked {
+        var method: String
+        var path: String
+        var hasSlice: Bool
+
+        init(_ request: ServerRequest) {
+            (method, path) = (request.method, request.path)
+            hasSlice = !ScriptedBucket.isClaim(request.body)
+        }
+    }
+
     private let running: ScriptedServer?
     private let state: Contents
+    private let asked: Shared<[Asked]>
 
     package var server: ScriptedServer { running! }
 
@@ -53,18 +66,22 @@ package final class ScriptedBucket: Sendable {
 
     /// - Parameter other: one that was stopped, whose place and objects it takes.
     package init(inPlaceOf other: ScriptedBucket? = nil) throws {
-        let contents = other?.state ?? Contents()
-        state = contents
+        let (contents, asked) = (other?.state ?? Contents(), Shared<[Asked]>([]))
+        (state, self.asked) = (contents, asked)
         running = try ScriptedServer(port: other?.server.port ?? 0) { request in
-            contents.state.withLock { Self.answer(request, &$0) }
+            asked.change { $0.append(Asked(request)) }
+            return contents.state.withLock { Self.answer(request, &$0) }
         }
     }
 
     /// Without a server: for a simulated world.
-    package init(serverless: Void) { (running, state) = (nil, Contents()) }
+    package init(serverless: Void) { (running, state, asked) = (nil, Contents(), Shared([])) }
 
     /// The steps that answer a request.
-    package func answer(_ request: ServerRequest) -> [ServerStep] { state.state.withLock { Self.answer(request, &$0) } }
+    package func answer(_ request: ServerRequest) -> [ServerStep] {
+        asked.change { $0.append(Asked(request)) }
+        return state.state.withLock { Self.answer(request, &$0) }
+    }
 
     package func stop() { server.stop() }
 
@@ -78,12 +95,12 @@ package final class ScriptedBucket: Sendable {
     private static func isClaim(_ body: [UInt8]) -> Bool { body.count < 32 }
 
     /// How many slices were sent, stored or not.
-    package var writes: Int { server.requests.count { $0.method == "PUT" && !Self.isClaim($0.body) } }
+    package var writes: Int { asked.value.count { $0.method == "PUT" && $0.hasSlice } }
 
     /// How often claims that stand there were looked at.
     package var looks: Int {
         let claims = state.state.withLock { $0.objects.filter { Self.isClaim($0.value) } }
-        return server.requests.count { $0.method == "GET" && claims[$0.path] != nil }
+        return asked.value.count { $0.method == "GET" && claims[$0.path] != nil }
     }
 
     /// Acts as if this much time had gone by.
@@ -102,7 +119,7 @@ package final class ScriptedBucket: Sendable {
 
     package func change(_ body: (inout [String: [UInt8]]) -> Void) { state.state.withLock { body(&$0.objects) } }
 
-    package func count(_ method: String) -> Int { server.requests.count { $0.method == method } }
+    package func count(_ method: String) -> Int { asked.value.count { $0.method == method } }
 
     private static func answer(_ request: ServerRequest, _ state: inout State) -> [ServerStep] {
         if case .status(let status)? = state.fault { return ServerStep.answer(status) }

@@ -78,17 +78,12 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
             headers: headers.map { (asciiLowercased($0.name), $0.value) }, body: body())
         guard let answer = transport.answer(asked, from: url.origin) else { return finish(.unreachable("no server")) }
         steps = answer[...]
-        let latency: Int64
-        (latency, bytesPerSecond) = transport.random { random in
-            (
-                [1, 10, 40, 200].randomElement(using: &random)!,
-                [1_000_000, 20_000_000, 200_000_000].randomElement(using: &random)!
-            )
-        }
+        let latency: Duration
+        (latency, bytesPerSecond) = transport.pace()
         let range = request.range.map { "\($0)" } ?? "whole"
         Simulation.tell("asks \(asked.method) \(url.text) \(range) \(request.reason)")
         let turn = turn
-        transport.after(.milliseconds(latency)) { [self] in step(turn) }
+        transport.after(latency) { [self] in step(turn) }
     }
 
     private func body() -> [UInt8] {

@@ -7,7 +7,9 @@ import ReelThreads
 /// What libcurl and the program's use of it would do with an answer is done here in short: redirects, the end of a
 /// body, silence, cut connections. Queues of hosts, logins and circuits are not simulated.
 package final class SimulatedTransport: Transport {
-    package typealias Server = @Sendable (ServerRequest) -> [ServerStep]
+    /// - Returns: nil where it refuses the connection.
+    package typealias Server = @Sendable (ServerRequest) -> [ServerStep]?
+    package typealias Pace = (latency: Duration, bytesPerSecond: Int64)
 
     private struct Event: Sendable {
         var time: Duration
@@ -31,12 +33,15 @@ package final class SimulatedTransport: Transport {
 
     package let line: Line
     private let servers: [String: Server]
+    private let steady: Pace?
     private let state: Monitor<State>
     private let thread = Lock<Thread?>(nil)
 
-    /// - Parameter servers: by `ResourceURL.origin`.
-    package init(_ servers: [String: Server], _ line: Line = Line(), seed: UInt64) {
-        (self.servers, self.line) = (servers, line)
+    /// - Parameters:
+    ///   - servers: by `ResourceURL.origin`.
+    ///   - pace: of each answer, nil for one that differs from request to request.
+    package init(_ servers: [String: Server], _ line: Line = Line(), pace: Pace? = nil, seed: UInt64) {
+        (self.servers, self.line, steady) = (servers, line, pace)
         state = Monitor(State(random: SeededGenerator(seed: seed)))
         let thread = Thread("origin") { [self] in serve() }
         self.thread.withLock { $0 = thread }
@@ -90,8 +95,15 @@ package final class SimulatedTransport: Transport {
         }
     }
 
-    func random<Value: Sendable>(_ choose: (inout SeededGenerator) -> Value) -> Value {
-        state.withLock(notifying: false) { choose(&$0.random) }
+    /// The pace of the next answer.
+    func pace() -> Pace {
+        steady
+            ?? state.withLock(notifying: false) { state in
+                (
+                    .milliseconds([1, 10, 40, 200].randomElement(using: &state.random)!),
+                    [1_000_000, 20_000_000, 200_000_000].randomElement(using: &state.random)!
+                )
+            }
     }
 
     func answer(_ request: ServerRequest, from origin: String) -> [ServerStep]? {
@@ -100,7 +112,7 @@ package final class SimulatedTransport: Transport {
             request.number = state.requests
             state.requests += 1
         }
-        return servers[origin]?(request)
+        return servers[origin].flatMap { $0(request) }
     }
 
     func sent(_ count: Int) { state.withLock(notifying: false) { $0.bytesSent += Int64(count) } }

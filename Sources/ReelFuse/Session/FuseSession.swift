@@ -33,6 +33,8 @@ package final class FuseSession: @unchecked Sendable {
         package var inheritance: Inheritance?
         /// The kernel's calls, which tests replace.
         package var backingCalls = BackingCalls.kernel
+        /// The time that the kernel has for its handshake.
+        package var patience = Duration.seconds(10)
 
         /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors
         ///   keep those busy while others wait for the disk; more than eight only add memory (256 KiB each, 1 MiB where
@@ -143,7 +145,7 @@ package final class FuseSession: @unchecked Sendable {
         }
         if helper == nil { state.withLock { $0.isNotifying = false } }
         state.withLock { $0.workers = threads + (helper.map { [$0] } ?? []) }
-        let isReady = adapter.isReady.wait(atMost: .seconds(10)) { $0 } ?? false
+        let isReady = adapter.isReady.wait(atMost: options.patience) { $0 } ?? false
         guard isReady, !threads.isEmpty else {
             stop()
             wait()

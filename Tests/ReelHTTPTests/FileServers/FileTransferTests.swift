@@ -301,10 +301,10 @@ import Testing
                     #expect(record.failure == nil && isSame, "\(lower): \(String(describing: record.failure))")
                 }
             }
-            // It never answers QUIT.
+            // It never answers QUIT, for which libcurl waits two minutes.
             let start = ContinuousClock.now
             origin.shutdown()
-            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(ContinuousClock.now - start < .seconds(40))
         }
     }
 

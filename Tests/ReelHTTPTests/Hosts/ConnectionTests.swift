@@ -62,16 +62,15 @@ import Testing
     }
 
     @Test func aHeadThatComesLineByLineMustBeWholeInTime() throws {
+        // It takes a minute and a half, which is nine times what the test waits for the end.
         let server = try ScriptedServer { _ in
-            let lines = (0..<40).flatMap { [ServerStep.raw("X-\($0): y\r\n"), .pause(.milliseconds(100))] }
+            let lines = (0..<450).flatMap { [ServerStep.raw("X-\($0): y\r\n"), .pause(.milliseconds(200))] }
             return [.raw("HTTP/1.1 200 OK\r\n")] + lines + [.stall]
         }
         try withTransport(to: server) { origin in
             let recorder = Recorder()
-            let start = ContinuousClock.now
             origin.start(OriginRequest(url: server.url("/"), stallLimit: .milliseconds(500)), recorder)
             #expect(recorder.finished().failure == .timedOut)
-            #expect(ContinuousClock.now - start < .seconds(3))
         }
     }
 

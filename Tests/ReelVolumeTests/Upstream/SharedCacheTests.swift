@@ -11,6 +11,29 @@ import Testing
     private static let length: Int64 = 32 << 20
     private static let piece: Int64 = 1 << 20
 
+    /// In virtual time. - Parameter fault: nil for connections that are refused.
+    @Test(arguments: [
+        nil, FileOrigin.Fault.silent, .stallAfter(100_000), .resetAfter(200_000), .status(503, retryAfter: nil),
+    ])
+    func noReadWaitsLongForACacheThatFailsInMidFilm(_ fault: FileOrigin.Fault?) throws {
+        let film = FileOrigin(length: Self.length)
+        let (kept, isAway) = (FileOrigin(film.version), Shared(false))
+        let servers: [String: SimulatedTransport.Server] = [
+            "http://origin": { film.answer($0) }, "http://shared": { isAway.value ? nil : kept.answer($0) },
+        ]
+        try SimulatedWorld.run(servers) { world in
+            let via = SharedCache(ResourceURL("http://shared/film.mkv")!)
+            let options = VolumeOptions(timeout: .seconds(120), prebuffer: 0, via: via, alignment: Self.piece)
+            let mount = try world.mount("http://origin/film.mkv", options)
+            let longest = try mount.play(film) { place in
+                guard place == 8 << 20 else { return }
+                if let fault { kept.fault = fault } else { isAway.set(true) }
+            }
+            #expect(longest < .milliseconds(1500), "\(longest)")
+            #expect(mount.volume.status().mirrors![1].bytes >= 8 << 20)
+        }
+    }
+
     /// A source with a film, and a shared cache that answers for it below another path.
     private struct Pair {
         let film: FileOrigin

@@ -1,5 +1,3 @@
-import Logging
-import ReelCache
 import ReelCore
 import ReelFilesystem
 import ReelThreads
@@ -34,32 +32,19 @@ import Testing
             if isSilent.value { return silence(request) }
             return request.path == "/" ? [.stall] : film.answer(request)
         }
-        return try withTemporaryDirectory { place in
-            var waited = Duration.zero
-            defer { removeTree(place + "/cache") }
-            _ = try Simulation.run(seed: 1, .random(0.1)) {
-                let names = (0..<mirrors).map { "http://mirror-\($0)" }
-                let servers = Dictionary(uniqueKeysWithValues: (["http://origin"] + names).map { ($0, answer) })
-                let origin = SimulatedTransport(servers, seed: 1)
-                let store = try Store(
-                    directory: place + "/cache", source: "http://origin/film.mkv", limits: CacheLimits(cap: 1 << 30),
-                    owner: "/nowhere", cipher: nil)
-                let volume = try Volume.open(
-                    "http://origin/film.mkv", origin: origin, store: store,
-                    options: VolumeOptions(timeout: timeout, mirrors: names.map { ResourceURL($0 + "/film.mkv")! }),
-                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, finder: finder)
-                Simulation.sleep(.seconds(60))
-                isSilent.set(true)
-                let start = now()
-                let answer = Monitor<Bool>(false)
-                call(volume) { answer.withLock { $0 = true } }
-                answer.wait { $0 ? () : nil }
-                waited = now() - start
-                volume.shutdown()
-                origin.shutdown()
-                store.close()
-            }
-            return waited
+        let names = (0..<mirrors).map { "http://mirror-\($0)" }
+        let servers = (["http://origin"] + names).map { ($0, answer as SimulatedTransport.Server) }
+        return try SimulatedWorld.run(Dictionary(uniqueKeysWithValues: servers)) { world in
+            let mount = try world.mount(
+                "http://origin/film.mkv",
+                VolumeOptions(timeout: timeout, mirrors: names.map { ResourceURL($0 + "/film.mkv")! }), finder: finder)
+            Simulation.sleep(.seconds(60))
+            isSilent.set(true)
+            let start = now()
+            let answer = Monitor<Bool>(false)
+            call(mount.volume) { answer.withLock { $0 = true } }
+            answer.wait { $0 ? () : nil }
+            return now() - start
         }
     }
 
