@@ -13,7 +13,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         commandName: "doctor",
         abstract: "Check whether mounting works here, and what a server supports.",
         // The parser's own is longer than a line.
-        usage: "reelfs doctor [<options>] [<url|mountpoint>]",
+        usage: "reelfs doctor [<options>] [<url|catalogue|mountpoint>]",
         discussion: """
             Reads listings and at most 24 MiB of a file, within about five seconds if the server answers at once. \
             Exits with 0 if everything needed works, and with 1 otherwise.

@@ -49,7 +49,7 @@ enum OptionTable {
         ) { $0.links = try flag($1, $2) },
         OptionRow(
             name: "timeout", group: .behaviour, form: .time, scope: [.mount, .source, .doctor], default: "30s",
-            help: "Time before a stalled read fails: s, m, h"
+            help: "Time before a stalled read fails"
         ) { $0.timeout = Int(try duration($1, $2, 1...86_400, "a time from 1 to 86400 seconds, such as 30 or 2m")) },
         OptionRow(
             name: "limit-rate", group: .common, form: .rate, scope: .mount,
