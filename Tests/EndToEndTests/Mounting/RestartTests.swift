@@ -131,9 +131,9 @@ extension EndToEnd {
                 #expect(answer.wait(atMost: .seconds(20)) { $0 } == 4096)
                 let requests = server.requests.count
                 #expect(try OpenDescriptor(next.file("film.mkv")).bytes(at: 0, count: 1 << 20) == begin)
-                // Both readers may be read ahead of.
+                // Both readers may be read ahead of, and the open may ask whether the file is still the same.
                 let more = server.requests.dropFirst(requests).compactMap { $0.range(of: film.length) }
-                #expect(more.allSatisfy { $0.lower >= 1 << 20 }, "\(more)")
+                #expect(more.allSatisfy { $0.lower >= 1 << 20 || $0.count == 1 }, "\(more)")
             }
         }
 
