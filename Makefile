@@ -66,7 +66,7 @@ build:  ## The program, optimised: .build/release/reelfs
 	mount-helpers/generate $(PROGRAM) $(SHARE)
 
 test: build-tests  ## Every test, with real servers, players and mounts
-	@# What counts bytes beside other tests counts the load, too.
+	@# What counts bytes, or time, beside other tests counts the load, too.
 	swift test --skip-build --disable-xctest --no-parallel --filter SerialTests
 	Tests/side-by-side .build/debug/reelfsPackageTests.xctest
 

@@ -122,10 +122,12 @@ extension EndToEnd {
                 #expect(ContinuousClock.now - start > .seconds(3))
                 #expect(try run("status", mount.path).output.contains("limit   1M"))
                 #expect(try run("limit-rate", "08:00,2X", mount.path).status == 1)
+                // With this one it would take two minutes.
+                #expect(try run("limit-rate", "32K", mount.path).status == 0)
                 #expect(try run("limit-rate", "off", mount.path).status == 0)
                 let second = ContinuousClock.now
                 #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
-                #expect(ContinuousClock.now - second < .seconds(3))
+                #expect(ContinuousClock.now - second < .seconds(40))
                 #expect(!(try run("status", mount.path).output.contains("limit ")))
             }
         }

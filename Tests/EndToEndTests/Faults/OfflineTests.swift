@@ -14,13 +14,13 @@ extension EndToEnd {
             let server = try folderServer(["half.mkv": half, "unseen.mkv": unseen, "whole.mkv": whole])
             defer { server.stop() }
             try withScene { scene in
-                var mount = try scene.mount(server.address)
+                var mount = try scene.mount(server.address, Self.patient)
                 #expect(whole.difference(inFile: mount.file("whole.mkv")) == nil)
                 _ = try OpenDescriptor(mount.file("half.mkv")).bytes(at: 0, count: 4096)
                 try mount.unmount()
                 server.stop()
 
-                mount = try quickly("mount") { try scene.mount(server.address) }
+                mount = try quickly("mount") { try scene.mount(server.address, Self.patient) }
                 try quickly("ls, stat and df") { () throws -> Void in
                     #expect(try names(in: mount.path) == ["half.mkv", "unseen.mkv", "whole.mkv"])
                     #expect(try attributes(mount.file("half.mkv")).st_size == 24 << 20)
@@ -35,7 +35,7 @@ extension EndToEnd {
                 try quickly("a missing part") {
                     let file = try OpenDescriptor(mount.file("half.mkv"))
                     #expect(try file.bytes(at: 0, count: 4096) == half.expectedBytes(ByteRange(0, 4096)))
-                    #expect(throws: SystemFailure.self) { try file.bytes(at: 12 << 20, count: 4096) }
+                    #expect(throws: SystemFailure("pread", ENETUNREACH)) { try file.bytes(at: 12 << 20, count: 4096) }
                 }
                 try quickly("a file never read") {
                     #expect([EIO, ENETUNREACH].contains(readingCode(mount.file("unseen.mkv"))))
@@ -51,7 +51,7 @@ extension EndToEnd {
             let server = try folderServer(["unseen.mkv": unseen, "whole.mkv": whole])
             defer { server.stop() }
             try withScene { scene in
-                let mount = try scene.mount(server.address)
+                let mount = try scene.mount(server.address, Self.patient)
                 #expect(whole.difference(inFile: mount.file("whole.mkv")) == nil)
                 server.stop()
                 mount.dropPages("whole.mkv")
@@ -92,10 +92,12 @@ extension EndToEnd {
             }
         }
 
+        private static let patient = ["--timeout", "120"]
+
         /// Long before the deadline: where packets are refused there is nothing to wait for.
         private func quickly<Value>(_ what: String, _ body: () throws -> Value) throws -> Value {
             let start = ContinuousClock.now
-            defer { #expect(ContinuousClock.now - start < .seconds(6), "\(what)") }
+            defer { #expect(ContinuousClock.now - start < .seconds(40), "\(what)") }
             return try body()
         }
     }

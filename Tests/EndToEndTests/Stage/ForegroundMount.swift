@@ -13,7 +13,10 @@ struct ForegroundMount {
         child = try ChildProcess(
             words + scene.keyOptions + options,
             environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 })
-        guard eventually(within: .seconds(20), { [path] in mountTable().contains { $0.mountpoint == path } }) else {
+        let (pid, path) = (child.pid, path)
+        let isMounted = { mountTable().contains { $0.mountpoint == path } }
+        // What ends it before is its own end; the time is for one that hangs.
+        guard eventually(within: .seconds(40), { isMounted() || !isRunning(pid) }), isMounted() else {
             throw Unmounted(sentence: child.said.errors)
         }
     }

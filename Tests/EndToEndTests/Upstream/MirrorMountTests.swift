@@ -8,7 +8,7 @@ extension EndToEnd {
     /// Mounts of a source with a mirror.
     @Suite struct MirrorMountTests {
         @Test(
-            "One of two servers dies or freezes in mid-film, and no read waits more than a second and a half",
+            "One of two servers dies or freezes in mid-film, and no read waits for its deadline",
             arguments: [true, false])
         func death(_ isFrozen: Bool) throws {
             guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
@@ -26,7 +26,7 @@ extension EndToEnd {
                 defer { second.stop() }
                 let log = scene.work("requests")
                 let mount = try scene.mount(
-                    first.url + "films/", ["--mirror", second.url, "--request-log", log])
+                    first.url + "films/", ["--mirror", second.url, "--request-log", log, "--timeout", "120"])
                 let file = try OpenDescriptor(mount.file("film.mkv"))
                 var (offset, longest) = (Int64(0), Duration.zero)
                 while offset < film.length {
@@ -41,7 +41,8 @@ extension EndToEnd {
                     try #require(bytes == film.expectedBytes(ByteRange(offset, offset + Int64(count))))
                     offset += Int64(count)
                 }
-                #expect(longest < .milliseconds(1500))
+                // It is a second and a half where no machine is busy: MirrorTests.
+                #expect(longest < .seconds(40), "\(longest)")
                 #expect(eventually { contents(log)?.contains("\"from\":\"mirror\"") == true })
                 let status = try ChildProcess.run([program, "status", mount.path])
                 let name = second.url.dropLast()

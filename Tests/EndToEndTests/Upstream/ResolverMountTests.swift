@@ -81,14 +81,12 @@ extension EndToEnd {
             try withScene { scene in
                 let script = scene.work("resolver")
                 try write("read -r question; echo first >&2; echo \"no film: $question\" >&2; \(end)\n", to: script)
-                let options = ["--resolver", "/bin/sh " + script, "--timeout", "6", "--header", "X-Key: sesame"]
+                let options = ["--resolver", "/bin/sh " + script, "--timeout", "20", "--header", "X-Key: sesame"]
                 let mount = try ForegroundMount(
                     scene, server.url("/pages.m3u").text, options + ["--log-level", "trace"])
-                let time = ContinuousClock().measure {
-                    errno = 0
-                    #expect(open(mount.file("film.mkv"), O_RDONLY) == -1 && errno == EACCES, "\(errno)")
-                }
-                #expect(time < .seconds(10))
+                // It has half of the time of an open, which is over with ETIMEDOUT.
+                errno = 0
+                #expect(open(mount.file("film.mkv"), O_RDONLY) == -1 && errno == EACCES, "\(errno)")
                 let sentence = "the resolver gave no place: /bin/sh \(told)"
                 #expect(eventually { mount.log.contains(sentence) }, "\(mount.log)")
                 for word in ["hunter2", "s3cret", "sesame", "first"] {
