@@ -83,7 +83,7 @@ extension EndToEnd {
             let (first, later) = (FileOrigin(length: 3 << 20), FileOrigin(length: 20 << 20))
             let server = try folderServer(["first.mkv": first, "later.mkv": later])
             defer { server.stop() }
-            try withScene(limit: .seconds(120)) { scene in
+            try withScene { scene in
                 let patience = trouble.takesAllTime ? 6 : 120
                 let mount = try scene.mount(server.address, ["--timeout", "\(patience)"])
                 let file = try OpenDescriptor(mount.file("later.mkv"))

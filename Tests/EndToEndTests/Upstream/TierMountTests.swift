@@ -103,7 +103,7 @@ extension EndToEnd {
             let film = FileOrigin(length: 24 << 20)
             let origin = try ScriptedServer(["/film.mkv": film])
             defer { origin.stop() }
-            try withScene(limit: .seconds(180)) { scene in
+            try withScene { scene in
                 // It knows conditional PUT, and verifies signatures.
                 let server = try BucketServer([:], place: scene.work("server"))
                 defer { server.stop() }
