@@ -33,7 +33,8 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     private var words: [UInt8] = []
     /// Another mount takes at most this from its look to the end of its write, or twice what this one took.
     private static let leastTurn = Duration.milliseconds(250)
-    private var lookedAt = Duration.zero
+    /// Its look began, or its write where it looked at nothing.
+    private var lookedAt = now()
 
     init(_ url: ResourceURL, _ name: String, for owner: RequestHandle, isDemanded: Bool, _ claims: TierClaims) {
         (self.url, self.name, self.owner) = (url, name, owner)

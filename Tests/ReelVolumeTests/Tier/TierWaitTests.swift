@@ -96,4 +96,28 @@ import Testing
             #expect(fleet.world.eventually { bucket.objects.count == fleet.slices })
         }
     }
+
+    /// A service that kept conditions may lose that, as another one takes its place.
+    @Test func aClaimIsSettledSoonAlsoWhereNoConditionIsKeptAnyMore() throws {
+        let bucket = ScriptedBucket(serverless: ())
+        let film = FileOrigin(length: 300_000)
+        try SimulatedWorld.run([
+            "http://origin": { film.answer($0) }, "http://bucket": { bucket.answer($0) },
+        ]) { world in
+            let options = VolumeOptions(timeout: .seconds(15), prebuffer: 0, tier: world.tier())
+            let claims = try #require(world.mount("http://origin/film.mkv", options).volume.services.tier).claims
+            func time(_ name: String) throws -> Duration {
+                let (start, isSettled) = (now(), Shared(false))
+                claims.find(name, for: RequestHandle(), isDemanded: false) { _ in isSettled.set(true) }
+                try #require(world.eventually { isSettled.value })
+                return now() - start
+            }
+            Simulation.sleep(.seconds(600))
+            #expect(try time("one") < .seconds(1))
+            #expect(claims.condition == .kept)
+            bucket.fault = .knowsNoCondition
+            let late = try time("two")
+            #expect(late < .seconds(1), "\(late)")
+        }
+    }
 }
