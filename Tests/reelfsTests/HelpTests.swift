@@ -36,6 +36,7 @@ struct HelpTests {
 
     static let mistakes: [([String], String)] = [
         (["mount"], "reelfs mount --help"), (["umount"], "reelfs umount --help"),
+        (["umount", "--force", "/tmp"], "reelfs umount --help"),
         (["mount", "--colour", "http://h/", "/tmp"], "reelfs mount --help"),
         (["cache", "lst"], "reelfs cache --help"), (["cache", "prune", "--to"], "reelfs cache prune --help"),
         (["staus"], "reelfs --help"), (["--colour"], "reelfs --help"),

@@ -12,10 +12,16 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
     @Flag(name: .shortAndLong, help: "Unmount even if files are open; they stay readable until closed.") var lazy =
         false
 
+    @Flag(name: .shortAndLong, help: .hidden) var force = false
+
     /// Seconds for the daemon to write its cache.
     private static let patience: Int32 = 10
 
     func validate() throws {
+        if force {
+            throw ValidationError(
+                "a daemon that does not answer is unmounted without --force; where files are open, --lazy does it")
+        }
         if all == (mountpoint != nil) { throw ValidationError("umount takes a mount point, or --all") }
     }
 
