@@ -50,6 +50,9 @@ package struct Mount: Sendable, Hashable {
     /// Whether it is still mounted, with nothing on top of it.
     package var isOnTop: Bool { Mount.on(mountpoint)?.device == device }
 
+    /// The user for whom it was made, as the kernel shows it; nil where it does not.
+    package var user: uid_t? { options.first { $0.hasPrefix("user_id=") }.flatMap { uid_t($0.dropFirst(8)) } }
+
     /// Whether this program made it.
     package var isOurs: Bool { type == Mount.ourType }
 

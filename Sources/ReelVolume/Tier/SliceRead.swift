@@ -149,7 +149,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         case (.failed(.cancelled), _), (.failed(.away), _): break
         // It waited for its turn on the line.
         case (.failed(.timedOut), _) where !isSent: break
-        case (.failed(let failure), _): tier.avoid(failure.reason.replacing("the origin", with: "the bucket"))
+        case (.failed(let failure), _): tier.avoid(failure.reasonOfBucket)
         }
         tier.upstream.transport.perform { [self] in owner.ended(self, end) }
     }

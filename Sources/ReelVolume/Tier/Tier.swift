@@ -273,3 +273,8 @@ extension Services {
         Tier.keeps(file.information) && !(upstream.mirrors?.areSome == true && upstream.joined(file.url) != nil)
     }
 }
+
+extension OriginFailure {
+    /// The same sentence of the server that holds the tier.
+    var reasonOfBucket: String { reason.replacing("the origin", with: "the bucket") }
+}

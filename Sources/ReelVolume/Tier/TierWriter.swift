@@ -114,7 +114,7 @@ final class TierWriter: Sendable {
 
     fileprivate func ended(_ upload: SliceUpload, _ failure: OriginFailure?) {
         let count = upload.slice.range.count
-        let reason = failure?.reason.replacing("the origin", with: "the bucket")
+        let reason = failure?.reasonOfBucket
         // Objects end outside of the lock.
         let (isNews, _) = state.withLock { state -> (Bool, [Entry]) in
             state.running.remove(upload.handle)

@@ -56,9 +56,7 @@ struct Entrance {
             "/api/v1/events": ServedDocument(
                 first: { history.member() }, each: { encodeLine(service.news).dropLast() }),
             "/api/v1/mounts": ServedDocument(type: "application/json") { _, isOver in
-                let status = service.status
-                let own = (status.mountpoints ?? []) + [status.mountpoint]
-                return jsonAnswer(200, OtherMounts(besides: own, until: isOver))
+                jsonAnswer(200, OtherMounts(besides: service.mounts?.mountpoints ?? [], until: isOver))
             },
             "/api/v1/openapi.json": ServedDocument(type: "application/json") { description },
             "/metrics": ServedDocument(type: "text/plain; version=0.0.4; charset=utf-8") {

@@ -1,5 +1,5 @@
+import Glibc
 import ReelFuse
-import ReelListener
 import ReelVolume
 
 /// The other mounts of the daemon's user on this machine, for a page that leads to each of theirs.
@@ -19,10 +19,10 @@ struct OtherMounts: Codable, Sendable {
     /// Asks each daemon, two seconds at most.
     init(besides own: [String], until isOver: () -> Bool) {
         mounts = []
-        for mount in Mount.all() where mount.isOurs && !own.contains(mount.mountpoint) {
+        for mount in Mount.all() where mount.isOurs && mount.user == geteuid() {
+            if own.contains(mount.mountpoint) { continue }
             if isOver() { return }
             let status = StatusCommand.status(of: mount)
-            if status.mounter != nil { continue }
             mounts.append(
                 Other(
                     mountpoint: status.mountpoint, source: status.source, word: status.volume?.verdict?.word,

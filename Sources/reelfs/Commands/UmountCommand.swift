@@ -32,7 +32,7 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         }
         var status: Int32 = 0
         // A mount may lie in one that was there before it.
-        for mount in Mount.all().reversed() where mount.isOurs && mount.options.contains("user_id=\(geteuid())") {
+        for mount in Mount.all().reversed() where mount.isOurs && mount.user == geteuid() {
             do throws(Failure) {
                 try end(mount)
             } catch {

@@ -51,7 +51,7 @@ final class ControlClient: Sendable {
     /// The daemon of a mount. The mount is asked for its socket, which means waiting for the daemon: at most two
     /// seconds.
     convenience init(of mount: Mount) throws(Failure) {
-        let mounter = Self.mounter(of: mount)
+        let mounter = mount.user
         let user = geteuid()
         if let mounter, !Self.isTrusted(mounter, by: user, mounter: mounter) { throw Self.distrust(of: mounter) }
         // The socket may lie in another mount, which does not answer either.
@@ -61,16 +61,11 @@ final class ControlClient: Sendable {
         try self.init(connection ?? nil, mounter: mounter)
     }
 
-    /// The user for whom fusermount3 mounted, as the kernel shows it.
-    private static func mounter(of mount: Mount) -> uid_t? {
-        mount.options.first { $0.hasPrefix("user_id=") }.flatMap { uid_t($0.dropFirst(8)) }
-    }
-
     /// The other user for whom a mount was made, if that is why its daemon does not answer this one.
     /// - Parameter failure: of the attempt to ask.
     static func mounter(notAnswering mount: Mount, _ failure: Failure) -> uid_t? {
         let user = geteuid()
-        guard let mounter = mounter(of: mount), mounter != user else { return nil }
+        guard let mounter = mount.user, mounter != user else { return nil }
         guard isTrusted(mounter, by: user, mounter: mounter) else { return mounter }
         // The kernel refuses the call for a private mount or folder, without asking the daemon.
         return failure.sentence == silence && Mountpoint.health(of: mount.mountpoint) == .alive ? mounter : nil

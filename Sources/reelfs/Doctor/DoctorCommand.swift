@@ -76,7 +76,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             throw .mount("\(shown(place)) is neither a URL nor a reelfs mount")
         }
         var facts = MountFacts(mountpoint: path, health: Mountpoint.health(of: path))
-        facts.isOwn = mount.options.contains("user_id=\(geteuid())")
+        facts.isOwn = mount.user == geteuid()
         if facts.health == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
         guard facts.health == .alive else { return }
