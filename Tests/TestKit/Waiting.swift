@@ -45,7 +45,8 @@ package final class Gate: Sendable {
     }
 }
 
-/// Runs `body` on a thread of its own that must be joined.
+/// Runs `body` on a thread of its own, which the caller joins where it ends before the process.
+@discardableResult
 package func startThread(_ body: @escaping @Sendable () -> Void) -> Thread {
     guard let thread = Thread("test", body) else { preconditionFailure("no threads left") }
     return thread
