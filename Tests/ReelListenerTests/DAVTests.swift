@@ -42,6 +42,21 @@ import Testing
         #expect(PropertyRequest(Array(body.utf8)) == expected)
     }
 
+    @Test("No part of a body, and none with another byte in it, is read as more than it is")
+    func damage() {
+        let text = "<?xml?><a:propfind xmlns:a=\"DAV:\"><!-- --><a:prop><b:x xmlns:b='u'/><y/></a:prop></a:propfind>"
+        let body = Array(text.utf8)
+        #expect(PropertyRequest(body) == .some([PropertyName("u", "x"), PropertyName("", "y")]))
+        for count in 1..<body.count { #expect(PropertyRequest(Array(body.prefix(count))) == nil) }
+        for place in body.indices {
+            for byte in "<>/&'\":\u{0} !?-".utf8 {
+                var other = body
+                other[place] = byte
+                if case .some(.some(let names)) = PropertyRequest(other) { #expect(names.count <= 2) }
+            }
+        }
+    }
+
     @Test("No request makes an answer repeat more than a few names for each entry")
     func bounds() {
         let body = { (count: Int, name: String) in
