@@ -16,7 +16,7 @@ extension FuzzTarget {
             for checksHost in [true, false] {
                 _ = Admission(credentials: ("a", "b"), checksHost: checksHost).refusal(request)
             }
-            if case .tree(let names, _) = ServedPath(request.path) {
+            if case .tree(let names, _, _) = ServedPath(request.path) {
                 let isSafe = names.allSatisfy { !$0.isEmpty && $0 != "." && $0 != ".." && !$0.utf8.contains(0x2F) }
                 try require(isSafe, "\(names)")
                 let path = ServedPath(request.path)

@@ -14,6 +14,9 @@ import Testing
             ("/files/..", .nowhere), ("/files/%2e%2E/x", .nowhere), ("/files/./x", .nowhere), ("/files//x", .nowhere),
             ("/files/a//", .nowhere), ("/files/a%2Fb", .nowhere), ("/files/a%00", .nowhere), ("/files/%FF", .nowhere),
             ("//", .nowhere), ("", .nowhere), ("*", .nowhere), ("files/", .nowhere), ("/other", .nowhere),
+            ("/dav", .tree([], isFolder: false, root: .dav)), ("/dav/a/", .tree(["a"], isFolder: true, root: .dav)),
+            ("/dav/../files/", .nowhere), ("/dav/./a:b", .tree(["a:b"], isFolder: false, root: .dav)),
+            ("/dav/.", .nowhere), ("/dav/././a", .nowhere), ("/dav/a/./b", .nowhere),
         ] as [(String, ServedPath)])
     func table(text: String, expected: ServedPath) {
         #expect(path(text) == expected)

@@ -24,9 +24,9 @@ package struct FolderPage: TextPieces {
     private var offset = Self.first
 
     /// Behind `.` and `..`: a reading from the beginning would count as the kernel's.
-    fileprivate static let first = 2
+    static let first = 2
     /// Items that are looked at for one piece.
-    private static let mostItems = 2000
+    static let mostItems = 2000
 
     /// - Parameters:
     ///   - path: the names that lead to the folder from the root.
@@ -158,8 +158,8 @@ package struct FolderPlaylist: TextPieces {
     }
 }
 
-/// Text between tags: names come from origins.
-private func markupText(_ text: String) -> String {
+/// Text between tags, of HTML and XML: names come from origins.
+func markupText(_ text: String) -> String {
     var result = ""
     for character in withoutControls(text).unicodeScalars {
         switch character {
@@ -173,13 +173,13 @@ private func markupText(_ text: String) -> String {
     return result
 }
 
-/// Control characters and what Unicode counts as the end of a line become `?`.
+/// Control characters, what Unicode counts as the end of a line, and what XML cannot hold become `?`.
 private func withoutControls(_ text: String) -> String {
     String(
         String.UnicodeScalarView(
             text.unicodeScalars.map { scalar in
                 switch scalar.value {
-                case 0..<0x20, 0x7F..<0xA0, 0x2028, 0x2029: "?"
+                case 0..<0x20, 0x7F..<0xA0, 0x2028, 0x2029, 0xFFFE, 0xFFFF: "?"
                 default: scalar
                 }
             }))

@@ -48,12 +48,21 @@ package struct ServedRequest: Sendable {
     }
 }
 
+/// Where the tree is served: the first segment of a path.
+package enum ServedRoot: String, Sendable {
+    /// Pages of folders, and files.
+    case files
+    /// The same as a WebDAV collection.
+    case dav
+}
+
 /// The place that a request's path names.
 package enum ServedPath: Hashable, Sendable {
     /// `/`.
     case top
-    /// A place of the tree below `/files/`: the names that lead there, and whether a `/` stood behind the last one.
-    case tree([String], isFolder: Bool)
+    /// A place of the tree below `/files/` or `/dav/`: the names that lead there, and whether a `/` stood behind the
+    /// last one.
+    case tree([String], isFolder: Bool, root: ServedRoot = .files)
     /// Nothing is there, and nothing is looked up.
     case nowhere
 
@@ -71,9 +80,14 @@ package enum ServedPath: Hashable, Sendable {
             self = .top
             return
         }
-        guard percentDecoded(segments.removeFirst()).elementsEqual("files".utf8) else {
+        guard let root = ServedRoot(rawValue: String(decoding: percentDecoded(segments.removeFirst()), as: UTF8.self))
+        else {
             self = .nowhere
             return
+        }
+        // rclone writes one before a name with a colon, and does not take it out again.
+        if root == .dav, let dot = segments.first, dot.elementsEqual(".".utf8), segments.count > 1 {
+            segments.removeFirst()
         }
         let isFolder = segments.last?.isEmpty ?? false
         if isFolder { segments.removeLast() }
@@ -89,15 +103,15 @@ package enum ServedPath: Hashable, Sendable {
             }
             names.append(name)
         }
-        self = .tree(names, isFolder: isFolder)
+        self = .tree(names, isFolder: isFolder, root: root)
     }
 
     /// The path that names it, encoded, nil if none does.
     package var text: String? {
         switch self {
         case .top: return "/"
-        case .tree(let names, let isFolder):
-            return (["/files"] + names.map { reference($0) }).joined(separator: "/") + (isFolder ? "/" : "")
+        case .tree(let names, let isFolder, let root):
+            return (["/" + root.rawValue] + names.map { reference($0) }).joined(separator: "/") + (isFolder ? "/" : "")
         case .nowhere: return nil
         }
     }

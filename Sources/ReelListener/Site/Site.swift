@@ -45,21 +45,22 @@ struct Site: Sendable {
         }
         client.connections.admit(client.channel)
         if let call { return try await send(await call.answer(request), to: client) }
-        guard request.method == "GET" || request.method == "HEAD" else {
-            return try await send(
-                ServedAnswer(405, saying: "Only GET and HEAD work here.", [("Allow", "GET, HEAD")]), to: client)
-        }
-        switch ServedPath(request.path) {
+        let path = ServedPath(request.path)
+        if let other = DAVMethod.answer(request, path) { return try await send(other, to: client) }
+        switch path {
         case .nowhere:
             let document = documents[String(decoding: request.path, as: UTF8.self)]
             if let events = document?.events { return try await events.send(to: client) }
             guard let document else { return try await send(Self.missing, to: client) }
             try await send(in: texts, to: client) { await document.answer(request) }
         case .top: try await send(Page.answer(), to: client)
-        case .tree(let names, let isFolder):
+        case .tree(let names, let isFolder, let root):
             for attempt in 1...Self.mostTries {
                 do {
-                    return try await answer(request, names, isFolder: isFolder, to: client)
+                    if request.method == "PROPFIND" {
+                        return try await sendProperties(request, names, isFolder: isFolder, to: client)
+                    }
+                    return try await answer(request, names, isFolder: isFolder, root, to: client)
                 } catch VolumeError.stale where attempt < Self.mostTries {
                     continue
                 } catch let error as VolumeError {
@@ -71,25 +72,21 @@ struct Site: Sendable {
 
     /// - Throws: `VolumeError` where nothing was sent yet.
     private func answer(
-        _ request: ServedRequest, _ names: [String], isFolder: Bool, to client: Client
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ root: ServedRoot, to client: Client
     ) async throws {
         let place = try await tree.find(names)
         defer { tree.forget(place) }
         let node = place.node
         if place.attributes.isDirectory {
-            return try await sendFolder(request, names, isFolder: isFolder, node, to: client)
+            return try await sendFolder(request, names, isFolder: isFolder, root, node, to: client)
         }
         if place.attributes.isLink {
-            return try await send(link(names, to: try await tree.target(of: node)), to: client)
+            return try await send(link(names, root, to: try await tree.target(of: node)), to: client)
         }
         guard !isFolder else { throw VolumeError.notFound }
         let file = try await tree.open(node)
         defer { tree.filesystem.close(file) }
-        let type = try? tree.filesystem.extendedAttribute("user.mime_type", of: node).get()
-        let served = ServedFile(
-            name: names.last ?? "", length: file.length, entityTag: file.entityTag, modified: file.modified,
-            originType: type.map { String(decoding: $0, as: UTF8.self) })
-        let answer = served.answer(request)
+        let answer = served(names, node, file).answer(request)
         // While another status can still be sent.
         var buffer = ByteBuffer()
         if !client.isHead { try await readFirst(answer.body, of: file, into: &buffer) }
@@ -102,19 +99,58 @@ struct Site: Sendable {
         }
     }
 
+    private func served(_ names: [String], _ node: NodeID, _ file: any FileHandle) -> ServedFile {
+        let type = try? tree.filesystem.extendedAttribute("user.mime_type", of: node).get()
+        return ServedFile(
+            name: names.last ?? "", length: file.length, entityTag: file.entityTag, modified: file.modified,
+            originType: type.map { String(decoding: $0, as: UTF8.self) })
+    }
+
+    /// The answer to PROPFIND (RFC 4918, section 9.1). Only a file that is asked for alone is opened: its tag is known
+    /// then.
+    /// - Throws: `VolumeError` where nothing was sent yet.
+    private func sendProperties(
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, to client: Client
+    ) async throws {
+        let wanted: PropertyRequest
+        let isDeep: Bool
+        switch PropertyRequest.read(request) {
+        case .failure(let refusal): return try await send(refusal.answer, to: client)
+        case .success(let read): (wanted, isDeep) = read
+        }
+        let place = try await tree.find(names)
+        defer { tree.forget(place) }
+        let (node, attributes) = (place.node, place.attributes)
+        if attributes.isLink {
+            return try await send(link(names, .dav, to: try await tree.target(of: node)), to: client)
+        }
+        if isFolder, !attributes.isDirectory { throw VolumeError.notFound }
+        var first = DAVProperties(name: names.last ?? "", isDirectory: attributes.isDirectory, attributes)
+        if !attributes.isDirectory {
+            let file = try await tree.open(node)
+            defer { tree.filesystem.close(file) }
+            first.opened(served(names, node, file))
+        }
+        let directory = isDeep && attributes.isDirectory ? try await tree.directory(node) : nil
+        let path = ServedPath.tree(names, isFolder: attributes.isDirectory, root: .dav).text ?? "/"
+        let list = DAVListing(path, first, directory, wanted) { [tree] in tree.filesystem.forget($0, count: 1) }
+        try await send(in: pages, to: client) { ServedAnswer(207, DAVMethod.headers, .pieces(list)) }
+    }
+
     /// Sends the client to where a link leads.
-    private func link(_ names: [String], to target: String) -> ServedAnswer {
+    private func link(_ names: [String], _ root: ServedRoot, to target: String) -> ServedAnswer {
         var names = names.dropLast()
         for part in pathNames(target) where part != "." {
             if part != ".." { names.append(part) } else { _ = names.popLast() }
         }
-        return ServedAnswer(307, [("Location", ServedPath.tree(Array(names), isFolder: false).text ?? "/")])
+        return ServedAnswer(307, [("Location", ServedPath.tree(Array(names), isFolder: false, root: root).text ?? "/")])
     }
 
     private func sendFolder(
-        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ node: NodeID, to client: Client
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ root: ServedRoot, _ node: NodeID,
+        to client: Client
     ) async throws {
-        let path = ServedPath.tree(names, isFolder: true).text ?? "/"
+        let path = ServedPath.tree(names, isFolder: true, root: root).text ?? "/"
         guard isFolder else { return try await send(ServedAnswer(301, [("Location", path)]), to: client) }
         let directory = try await tree.directory(node)
         if request.query?.elementsEqual("m3u".utf8) == true {
