@@ -46,6 +46,7 @@ PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
 SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-packages Tests/Demo/demo \
            Tests/Simulation/mutants Tests/side-by-side Tests/System/make-tree Tests/System/deb Tests/System/boot \
+           Tests/System/release \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
