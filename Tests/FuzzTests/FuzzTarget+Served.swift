@@ -52,6 +52,18 @@ extension FuzzTarget {
                 }
             }
         },
+        FuzzTarget("propfind") { bytes in
+            guard case .some(let names)? = PropertyRequest(bytes) else { return }
+            let elements = names.map { name in
+                let quote = name.namespace.contains("\"") ? "'" : "\""
+                return name.namespace.isEmpty
+                    ? "<\(name.local)/>" : "<x:\(name.local) xmlns:x=\(quote)\(name.namespace)\(quote)/>"
+            }
+            let body = "<D:propfind xmlns:D='DAV:'><D:prop>\(elements.joined())</D:prop></D:propfind>"
+            let again = PropertyRequest(Array(body.utf8))
+            try require(
+                again == .some(names), "\(names) are \(String(describing: again)) when they are asked for again")
+        },
     ]
 
     private static func checkRange(_ header: String?, _ length: Int64) throws(FuzzFinding) {
