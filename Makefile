@@ -37,7 +37,7 @@ UNPACKED_SERVERS = .build-servers
 UNPACKED         = proftpd-core proftpd-mod-crypto prometheus
 # What Debian's own programs have beside a position-independent one: all addresses are looked up at the start, and are
 # read-only from then on; and a name of the build, by which its symbols are found. No library is to call the program:
-# without names for that it is a twentieth smaller. The place of the tree is in no file, so two builds are alike.
+# without names for that it is a twentieth smaller. No path holds the place of the tree.
 HARDENED = -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now -Xlinker --build-id=sha1 \
            -Xlinker --no-export-dynamic \
            -Xswiftc -file-prefix-map -Xswiftc '$(CURDIR)=.' -Xcc '-ffile-prefix-map=$(CURDIR)=.'
