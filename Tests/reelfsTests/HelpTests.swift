@@ -214,8 +214,12 @@ struct HelpTests {
                 guard page == "reelfs.1" else { continue }
                 let lines = end.output.split(separator: "\n")
                 for command in Self.commands where command.count == 2 || command.count == 1 && command != ["cache"] {
-                    let start = "     reelfs \(command.joined(separator: " ")) "
-                    #expect(lines.prefix(30).contains { $0.hasPrefix(start) }, "\(start)")
+                    // Releases of groff differ in the blanks before them and between them.
+                    let words = ["reelfs"] + command
+                    let isThere = lines.prefix(30).contains { line in
+                        line.hasPrefix(" ") && line.split(separator: " ").map(String.init).starts(with: words)
+                    }
+                    #expect(isThere, "\(words)")
                 }
             }
         }
