@@ -123,8 +123,12 @@ struct DoctorTests {
         let server = try ScriptedServer { _ in [] }
         let url = server.url("/film.mkv")
         server.stop()
-        let reason = "Couldn't connect to server, Connection refused"
-        #expect(try Self.examine(url) == ["bad the origin cannot be reached (\(url.origin): \(reason))"])
+        // Releases of libcurl differ in the words.
+        let lines = ["Couldn't", "Could not"].map { words in
+            "bad the origin cannot be reached (\(url.origin): \(words) connect to server, Connection refused)"
+        }
+        let told = try Self.examine(url)
+        #expect(told.count == 1 && lines.contains(told[0]), "\(told)")
     }
 
     @Test("A server that says nothing is left after the time that was given")
