@@ -153,7 +153,7 @@ import Testing
         while let piece = list.next() {
             #expect(piece.count < Client.piece + 4096)
             let looked = folder.counts.items - before
-            #expect(looked <= FolderPage.mostItems + 1, "\(looked) items")
+            #expect(looked <= FolderWalk.mostItems + 1, "\(looked) items")
             before = folder.counts.items
             #expect(folder.counts.references == 0)
             responses += String(decoding: piece, as: UTF8.self).split(separator: "\n")

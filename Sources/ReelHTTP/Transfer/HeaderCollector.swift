@@ -63,6 +63,3 @@ struct HeaderCollector {
         return String(decoding: bytes[..<end].drop(while: isBlank), as: UTF8.self)
     }
 }
-
-/// A space, a tab or a line end.
-private func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (byte >= 0x09 && byte <= 0x0D) }

@@ -8,6 +8,43 @@ package protocol TextPieces: Sendable {
     mutating func next() -> [UInt8]?
 }
 
+/// A way through a directory, as it was at its opening, of which each step adds a piece to a text.
+struct FolderWalk: Sendable {
+    /// Behind `.` and `..`: a reading from the beginning would count as the kernel's.
+    static let first = 2
+    /// Items that are looked at for one piece.
+    static let mostItems = 2000
+
+    let directory: any DirectoryHandle
+    /// Drops the reference that an item with an entry counts.
+    let forget: @Sendable (NodeID) -> Void
+    /// The offset of the next item of the directory.
+    private var offset = Self.first
+
+    init(_ directory: any DirectoryHandle, forget: @escaping @Sendable (NodeID) -> Void) {
+        (self.directory, self.forget) = (directory, forget)
+    }
+
+    /// Adds the lines of the next items. - Returns: whether there are no more; the next step begins again then.
+    mutating func add(
+        to text: inout [UInt8], withAttributes: Bool, _ line: (DirectoryItem) -> String
+    ) -> Bool {
+        var (looked, next, isOver) = (0, offset, true)
+        directory.items(from: offset, withAttributes: withAttributes) { item in
+            guard text.count < Client.piece, looked < Self.mostItems else {
+                isOver = false
+                return false
+            }
+            text += line(item).utf8
+            if let entry = item.entry { forget(entry.node) }
+            (looked, next) = (looked + 1, item.nextOffset)
+            return true
+        }
+        offset = isOver ? Self.first : next
+        return isOver
+    }
+}
+
 /// A listing in nginx's form, which browsers, rclone and reelfs read: a line for each entry with its name, its date in
 /// UTC, and its bytes.
 ///
@@ -16,24 +53,15 @@ package protocol TextPieces: Sendable {
 package struct FolderPage: TextPieces {
     private enum Part { case head, folders, files, end }
 
-    private let directory: any DirectoryHandle
     private let title: String
-    private let forget: @Sendable (NodeID) -> Void
     private var part = Part.head
-    /// The offset of the next item of the directory.
-    private var offset = Self.first
-
-    /// Behind `.` and `..`: a reading from the beginning would count as the kernel's.
-    static let first = 2
-    /// Items that are looked at for one piece.
-    static let mostItems = 2000
+    private var walk: FolderWalk
 
     /// - Parameters:
     ///   - path: the names that lead to the folder from the root.
     ///   - forget: drops the reference that an item with an entry counts.
     package init(_ path: [String], _ directory: any DirectoryHandle, forget: @escaping @Sendable (NodeID) -> Void) {
-        self.directory = directory
-        self.forget = forget
+        walk = FolderWalk(directory, forget: forget)
         title = "/" + path.map { $0 + "/" }.joined()
     }
 
@@ -44,7 +72,7 @@ package struct FolderPage: TextPieces {
             text += head.utf8
             part = .folders
         case .folders:
-            if addLines(areFolders: true, &text) { (part, offset) = (.files, Self.first) }
+            if addLines(areFolders: true, &text) { part = .files }
         case .files:
             guard addLines(areFolders: false, &text) else { break }
             text += "</pre><hr></body>\n</html>\n".utf8
@@ -62,32 +90,22 @@ package struct FolderPage: TextPieces {
         return title == "/" ? text : text + "<a href=\"../\">../</a>\n"
     }
 
-    /// Adds lines from `offset` on, of folders or of files. - Returns: whether there are no more.
+    /// Adds lines of folders or of files. - Returns: whether there are no more.
     private mutating func addLines(areFolders: Bool, _ text: inout [UInt8]) -> Bool {
-        var (looked, next, isOver) = (0, offset, true)
+        let page = self
         // Attributes make a node of each item, so folders are looked for without.
-        directory.items(from: offset, withAttributes: !areFolders) { item in
-            guard text.count < Client.piece, looked < Self.mostItems else {
-                isOver = false
-                return false
-            }
-            if item.isDirectory == areFolders {
-                text += line(item, areFolders ? folder(at: item.nextOffset - 1) : item.entry?.attributes).utf8
-            }
-            if let entry = item.entry { forget(entry.node) }
-            (looked, next) = (looked + 1, item.nextOffset)
-            return true
+        return walk.add(to: &text, withAttributes: !areFolders) { item in
+            guard item.isDirectory == areFolders else { return "" }
+            return page.line(item, areFolders ? page.folder(at: item.nextOffset - 1) : item.entry?.attributes)
         }
-        offset = next
-        return isOver
     }
 
     private func folder(at offset: Int) -> Attributes? {
         var found: Attributes??
-        directory.items(from: offset, withAttributes: true) { item in
+        walk.directory.items(from: offset, withAttributes: true) { item in
             guard found == nil else { return false }
             found = .some(item.entry?.attributes)
-            if let entry = item.entry { forget(entry.node) }
+            if let entry = item.entry { walk.forget(entry.node) }
             return true
         }
         return found ?? nil
@@ -120,7 +138,7 @@ package struct FolderPlaylist: TextPieces {
     ///   - isCancelled: makes the list end where it is.
     package init(base: String, _ directory: any DirectoryHandle, isCancelled: () -> Bool) {
         var media: [(name: String, offset: UInt32)] = []
-        directory.items(from: FolderPage.first, withAttributes: false) { item in
+        directory.items(from: FolderWalk.first, withAttributes: false) { item in
             if !item.isDirectory, MediaName.isMedia(item.name), let offset = UInt32(exactly: item.nextOffset - 1) {
                 media.append((item.name, offset))
             }

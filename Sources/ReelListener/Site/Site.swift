@@ -55,12 +55,16 @@ struct Site: Sendable {
             try await send(in: texts, to: client) { await document.answer(request) }
         case .top: try await send(Page.answer(), to: client)
         case .tree(let names, let isFolder, let root):
+            var properties: PropertyRequest.Question?
+            if request.method == "PROPFIND" {
+                switch PropertyRequest.read(request) {
+                case .failure(let refusal): return try await send(refusal.answer, to: client)
+                case .success(let question): properties = question
+                }
+            }
             for attempt in 1...Self.mostTries {
                 do {
-                    if request.method == "PROPFIND" {
-                        return try await sendProperties(request, names, isFolder: isFolder, to: client)
-                    }
-                    return try await answer(request, names, isFolder: isFolder, root, to: client)
+                    return try await answer(request, names, isFolder: isFolder, root, properties, to: client)
                 } catch VolumeError.stale where attempt < Self.mostTries {
                     continue
                 } catch let error as VolumeError {
@@ -70,20 +74,23 @@ struct Site: Sendable {
         }
     }
 
+    /// - Parameter properties: what a PROPFIND asks for, nil for GET and HEAD.
     /// - Throws: `VolumeError` where nothing was sent yet.
     private func answer(
-        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ root: ServedRoot, to client: Client
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ root: ServedRoot,
+        _ properties: PropertyRequest.Question?, to client: Client
     ) async throws {
         let place = try await tree.find(names)
         defer { tree.forget(place) }
         let node = place.node
-        if place.attributes.isDirectory {
-            return try await sendFolder(request, names, isFolder: isFolder, root, node, to: client)
-        }
         if place.attributes.isLink {
             return try await send(link(names, root, to: try await tree.target(of: node)), to: client)
         }
-        guard !isFolder else { throw VolumeError.notFound }
+        if isFolder, !place.attributes.isDirectory { throw VolumeError.notFound }
+        if let properties { return try await send(properties, of: place, names, root, to: client) }
+        if place.attributes.isDirectory {
+            return try await sendFolder(request, names, isFolder: isFolder, root, node, to: client)
+        }
         let file = try await tree.open(node)
         defer { tree.filesystem.close(file) }
         let answer = served(names, node, file).answer(request)
@@ -108,32 +115,22 @@ struct Site: Sendable {
 
     /// The answer to PROPFIND (RFC 4918, section 9.1). Only a file that is asked for alone is opened: its tag is known
     /// then.
-    /// - Throws: `VolumeError` where nothing was sent yet.
-    private func sendProperties(
-        _ request: ServedRequest, _ names: [String], isFolder: Bool, to client: Client
+    private func send(
+        _ properties: PropertyRequest.Question, of place: ServedTree.Place, _ names: [String], _ root: ServedRoot,
+        to client: Client
     ) async throws {
-        let wanted: PropertyRequest
-        let isDeep: Bool
-        switch PropertyRequest.read(request) {
-        case .failure(let refusal): return try await send(refusal.answer, to: client)
-        case .success(let read): (wanted, isDeep) = read
-        }
-        let place = try await tree.find(names)
-        defer { tree.forget(place) }
         let (node, attributes) = (place.node, place.attributes)
-        if attributes.isLink {
-            return try await send(link(names, .dav, to: try await tree.target(of: node)), to: client)
-        }
-        if isFolder, !attributes.isDirectory { throw VolumeError.notFound }
         var first = DAVProperties(name: names.last ?? "", isDirectory: attributes.isDirectory, attributes)
         if !attributes.isDirectory {
             let file = try await tree.open(node)
             defer { tree.filesystem.close(file) }
             first.opened(served(names, node, file))
         }
-        let directory = isDeep && attributes.isDirectory ? try await tree.directory(node) : nil
-        let path = ServedPath.tree(names, isFolder: attributes.isDirectory, root: .dav).text ?? "/"
-        let list = DAVListing(path, first, directory, wanted) { [tree] in tree.filesystem.forget($0, count: 1) }
+        let directory = properties.isDeep && attributes.isDirectory ? try await tree.directory(node) : nil
+        let path = ServedPath.tree(names, isFolder: attributes.isDirectory, root: root).text ?? "/"
+        let list = DAVListing(path, first, directory, properties.wanted) { [tree] in
+            tree.filesystem.forget($0, count: 1)
+        }
         try await send(in: pages, to: client) { ServedAnswer(207, DAVMethod.headers, .pieces(list)) }
     }
 

@@ -86,12 +86,10 @@ struct DAVListing: TextPieces {
 
     private let path: String
     private let first: DAVProperties
-    private let directory: (any DirectoryHandle)?
     private let wanted: PropertyRequest
-    private let forget: @Sendable (NodeID) -> Void
     private var part = Part.first
-    /// The offset of the next item of the directory.
-    private var offset = FolderPage.first
+    /// nil if no members are asked for.
+    private var walk: FolderWalk?
 
     /// - Parameters:
     ///   - path: of the entry, encoded; that of a folder ends in `/`.
@@ -103,9 +101,8 @@ struct DAVListing: TextPieces {
     ) {
         self.path = path
         self.first = first
-        self.directory = directory
         self.wanted = wanted
-        self.forget = forget
+        walk = directory.map { FolderWalk($0, forget: forget) }
     }
 
     mutating func next() -> [UInt8]? {
@@ -124,22 +121,12 @@ struct DAVListing: TextPieces {
         return text
     }
 
-    /// Adds members from `offset` on. - Returns: whether there are no more.
+    /// - Returns: whether there are no more.
     private mutating func addMembers(_ text: inout [UInt8]) -> Bool {
-        guard let directory else { return true }
-        var (looked, next, isOver) = (0, offset, true)
-        directory.items(from: offset, withAttributes: true) { item in
-            guard text.count < Client.piece, looked < FolderPage.mostItems else {
-                isOver = false
-                return false
-            }
+        let (path, wanted) = (path, wanted)
+        return walk?.add(to: &text, withAttributes: true) { item in
             let member = DAVProperties(name: item.name, isDirectory: item.isDirectory, item.entry?.attributes)
-            text += member.response(path + reference(item.name) + (item.isDirectory ? "/" : ""), wanted).utf8
-            if let entry = item.entry { forget(entry.node) }
-            (looked, next) = (looked + 1, item.nextOffset)
-            return true
-        }
-        offset = next
-        return isOver
+            return member.response(path + reference(item.name) + (item.isDirectory ? "/" : ""), wanted)
+        } ?? true
     }
 }

@@ -7,6 +7,9 @@ package enum PropertyRequest: Equatable, Sendable {
     case names
     case some([PropertyName])
 
+    /// What is asked for, and whether of the members of a folder as well.
+    package typealias Question = (wanted: PropertyRequest, isDeep: Bool)
+
     /// Why a request is refused.
     package struct Refusal: Error {
         package var answer: ServedAnswer
@@ -18,11 +21,8 @@ package enum PropertyRequest: Equatable, Sendable {
     private static let longest = 4 << 10
 
     /// Reads the body and `Depth`.
-    /// - Returns: what is asked for, and whether the members of a folder are asked for as well; or a refusal: 400, 403
-    ///   (depth infinity, RFC 4918, section 9.1.1), 413.
-    package static func read(
-        _ request: ServedRequest
-    ) -> Result<(wanted: PropertyRequest, isDeep: Bool), Refusal> {
+    /// - Returns: the question, or a refusal: 400, 403 (depth infinity, RFC 4918, section 9.1.1), 413.
+    package static func read(_ request: ServedRequest) -> Result<Question, Refusal> {
         guard let body = request.body else {
             return .failure(
                 Refusal(answer: ServedAnswer(413, saying: "A body has at most \(ServedCall.longestBody >> 10) KiB.")))
@@ -207,5 +207,3 @@ private struct ElementReader {
         return true
     }
 }
-
-private func isLetter(_ byte: UInt8) -> Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20) }
