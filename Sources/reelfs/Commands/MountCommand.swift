@@ -32,12 +32,9 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(name: .customShort("N"), help: .hidden) var namespace: String?
     @Option(name: .customShort("t"), help: .hidden) var type: String?
     @Flag(name: .customLong(Self.helperFlag), help: .hidden) var isHelper = false
-    @Flag(name: .customLong(Self.successorFlag), help: .hidden) var isSuccessor = false
 
     /// Put before the words if mount(8), mount.fuse3 or automount is the caller.
     static let helperFlag = "as-mount-helper"
-    /// Put among the words of a daemon that takes the place of another one.
-    static let successorFlag = "as-successor"
 
     func perform() throws -> Int32 {
         guard isHelper || !(sloppy || fake || noMtab || namespace != nil || type != nil) else {
@@ -48,12 +45,13 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         // First, as files that options name are looked up there, too.
         if let namespace { try enterMountNamespace(namespace) }
         try requireReadable(source)
-        let options = try mountOptions()
+        let words = words
+        let options = try words.options()
         if fake {
             tell(mountpoint)
             return 0
         }
-        if MountDevice.descriptor(in: mountpoint) != nil { return try serve(request(at: mountpoint, options)) }
+        if MountDevice.descriptor(in: mountpoint) != nil { return try serve(words.request(at: mountpoint, options)) }
         let path: String
         switch try Mountpoint.prepare(mountpoint, for: source, isRemount: options.isRemount) {
         case .free(let free): path = free
@@ -62,12 +60,12 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             return 0
         }
         try UserMount.check(options)
-        return try serve(request(at: path, options))
+        return try serve(words.request(at: path, options))
     }
 
     private func serve(_ request: MountRequest) throws(Failure) -> Int32 {
         if request.options.foreground { return Daemon.run(request, ready: nil) }
-        try DaemonLaunch.start(request)
+        try DaemonLaunch.start(request, words)
         if isHelper, redacted(source) != source {
             writeLine(
                 "reelfs: warning: mountinfo does not show the source's user and password, so mount(8) does not "
@@ -78,31 +76,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         return 0
     }
 
-    /// The options of the command line and of the file that `config` names.
-    func mountOptions() throws(Failure) -> MountOptions {
-        try MountOptions(given, isSloppy: sloppy, isInFstab: isHelper)
-    }
-
-    /// The mount that the command line asks for.
-    /// - Parameter given: the descriptor to which that of `/dev/fd/N` was handed down, nil if it is N.
-    func request(
-        at mountpoint: String, _ options: MountOptions, handedDownTo given: Int32? = nil
-    ) throws(Failure) -> MountRequest {
-        let all = try options.inFile() + self.given
-        // Without those that `-s` ignores.
-        let known = all.filter { OptionTable[hyphenated($0.name)] != nil }
-        var request = MountRequest(
-            source: source, mountpoint: mountpoint, options: options, given: known.map(\.absolute))
-        request.isSuccessor = isSuccessor
-        guard let number = MountDevice.descriptor(in: mountpoint) else { return request }
-        guard let device = MountDevice(given: given ?? number) else {
-            throw .mount("\(shown(mountpoint)) is not an open /dev/fuse")
-        }
-        _ = fcntl(device.descriptor, F_SETFD, FD_CLOEXEC)
-        request.device = device
-        // Where it is mounted, unless that is in another mount namespace.
-        if let place = Mount.all().last(where: { $0.device == device.number }) { request.mountpoint = place.mountpoint }
-        return request
+    var words: MountWords {
+        MountWords(source: source, mountpoint: mountpoint, given: given, isSloppy: sloppy, isInFstab: isHelper)
     }
 
     var given: [GivenOption] { o.flatMap { givenOptions($0) } + options.given }

@@ -20,27 +20,18 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
             throw Failure.mount("the daemon belongs to another user (uid \(client.owner)), who alone can restart it")
         }
         let handover: Handover = try client.result(of: .describe)
-        let line = handover.line
-        guard let command = try Program.parse(line) as? MountCommand else {
-            throw Failure.mount("the options of the mount are not known to this version of reelfs")
-        }
+        let words = handover.words
         ServiceManager.pass(handover.manager)
-        try DaemonLaunch.start(command.request(at: handover.mountpoint, command.mountOptions()), line)
+        try DaemonLaunch.start(words.request(at: handover.mountpoint, words.options()), words)
         return 0
     }
 }
 
 extension Handover {
-    /// The command line of a daemon that takes the place of the one whose mount this is.
-    var line: [String] {
-        let words = options.filter { !$0.isEmpty && !["config", "foreground"].contains(hyphenated($0[0])) }.map {
-            option -> [String] in
-            let (name, value) = (hyphenated(option[0]), option.dropFirst().first)
-            if let row = OptionTable[name], row.scope.contains(.mountpoint), (row.form == nil) == (value == nil) {
-                return [value.map { "--\(name)=\($0)" } ?? "--" + name]
-            }
-            return ["-o", name + (value.map { "=" + $0.replacing(",", with: "\\,") } ?? "")]
-        }
-        return ["reelfs", "mount", "--" + MountCommand.successorFlag] + words.joined() + ["--", source, mountpoint]
+    /// What a daemon is told that takes the place of the one whose mount this is.
+    var words: MountWords {
+        let all = options.filter { !$0.isEmpty }.map { GivenOption($0[0], $0.dropFirst().first) }
+        let given = all.filter { !["config", "foreground"].contains(hyphenated($0.name)) }
+        return MountWords(source: source, mountpoint: mountpoint, given: given, isSuccessor: true)
     }
 }

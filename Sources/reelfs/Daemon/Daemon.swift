@@ -8,17 +8,13 @@ import ReelVolume
 
 /// The process that serves one mount.
 enum Daemon {
-    /// In the background: words from stdin, the outcome to the ready pipe.
+    /// In the background: what to mount from stdin, the outcome to the ready pipe.
     static func runFromPipe() -> Int32 {
-        let text = String(decoding: readAll(0), as: UTF8.self)
-        var words = text.split(separator: "\0", omittingEmptySubsequences: false).map { String($0) }
         let ready = ReadyPipe(descriptor: DaemonLaunch.readyDescriptor)
-        guard words.count >= 2, fcntl(ready.descriptor, F_SETFD, FD_CLOEXEC) == 0,
-            case let mountpoint = words.removeFirst(),
-            let command = try? Program.parse(words) as? MountCommand, let options = try? command.mountOptions(),
-            let request = try? command.request(
-                at: MountDevice.descriptor(in: command.mountpoint) == nil ? mountpoint : command.mountpoint, options,
-                handedDownTo: DaemonLaunch.deviceDescriptor)
+        guard fcntl(ready.descriptor, F_SETFD, FD_CLOEXEC) == 0,
+            let words = decodeLine(MountWords.self, readAll(0)), let options = try? words.options(),
+            let request = try? words.request(
+                at: words.mountpoint, options, handedDownTo: DaemonLaunch.deviceDescriptor)
         else { return Failure.usage("`reelfs daemon` is started by `reelfs mount`").printed() }
         return run(request, ready: ready)
     }

@@ -1,25 +1,8 @@
 import Glibc
 import ReelFuse
 
-/// A mount to be made.
-struct MountRequest {
-    var source: String
-    /// Absolute.
-    var mountpoint: String
-    var options: MountOptions
-    /// A mount that the caller has made (`/dev/fd/N`), nil if it is to be made.
-    var device: MountDevice?
-    /// A daemon serves the mount, and is to leave it to this one.
-    var isSuccessor = false
-    /// The options as given, those of a file first, with absolute paths.
-    var given: [GivenOption] = []
-
-    /// The time limit of a mount: one or two requests for the kind of the source, then the opening of the cache.
-    var patience: Duration { .seconds(30 + 2 * options.timeout) }
-}
-
-/// Starts the daemon in the background: this program again, which says over a pipe when its mount answers. The words of
-/// the command line go through another pipe: they may hold secrets.
+/// Starts the daemon in the background: this program again, which says over a pipe when its mount answers. What it is
+/// to mount goes through another pipe: that may hold secrets.
 enum DaemonLaunch {
     /// The hidden command of the daemon's process.
     static let subcommand = "daemon"
@@ -28,28 +11,30 @@ enum DaemonLaunch {
     /// The daemon's descriptor of a mount that the caller has made.
     static let deviceDescriptor: Int32 = 4
 
-    /// Returns when the mount answers. - Parameter line: the command line for the daemon.
-    static func start(_ request: MountRequest, _ line: [String] = CommandLine.arguments) throws(Failure) {
+    /// Returns when the mount answers. - Parameter words: what `request` was made of.
+    static func start(_ request: MountRequest, _ words: MountWords) throws(Failure) {
+        var handed = words
+        if request.device == nil { handed.mountpoint = request.mountpoint }
         guard let input = Pipe(), let ready = Pipe() else { throw failure() }
         signal(SIGPIPE, SIG_IGN)
         let interruption = interruptions()
         // In the caller's process group until it has mounted: autofs knows by that which processes mount for it, and
         // all others, mount(2) included, wait until it is done. automount and systemd both count on it. stderr stays
         // until the mount answers.
-        let words = [subcommand, withoutQuery(request.source), request.mountpoint]
+        let line = [subcommand, withoutQuery(request.source), request.mountpoint]
         let child: pid_t?
         if let device = request.device {
             // Above those that are replaced before it.
             let copy = fcntl(device.descriptor, F_DUPFD_CLOEXEC, 10)
             child = spawnSelf(
-                words,
+                line,
                 files: [0: input.reading, 1: nil, readyDescriptor: ready.writing, deviceDescriptor: copy],
                 inNewSession: false)
             // The daemon's alone keeps the mount alive.
             for descriptor in [copy, device.descriptor] { close(descriptor) }
         } else {
             child = spawnSelf(
-                words, files: [0: input.reading, 1: nil, readyDescriptor: ready.writing], inNewSession: false)
+                line, files: [0: input.reading, 1: nil, readyDescriptor: ready.writing], inNewSession: false)
         }
         close(input.reading)
         close(ready.writing)
@@ -58,8 +43,7 @@ enum DaemonLaunch {
             close(input.writing)
             throw failure()
         }
-        let handed = [request.mountpoint] + line
-        writeAll(input.writing, Array(handed.joined(separator: "\0").utf8))
+        writeAll(input.writing, encodeLine(handed))
         close(input.writing)
         switch wait(ready.reading, within: request.patience, or: interruption) {
         case .late:

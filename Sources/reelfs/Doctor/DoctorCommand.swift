@@ -199,10 +199,9 @@ extension Handover {
     /// The source and the options of a mount, with its logins; nil if its daemon is another user's, or does not tell.
     fileprivate static func own(of mount: Mount) -> (source: String, options: [GivenOption])? {
         guard let client = try? ControlClient(of: mount), client.owner == geteuid(),
-            let own: Handover = try? client.result(of: .describe),
-            let command = try? Program.parse(own.line) as? MountCommand
+            let own: Handover = try? client.result(of: .describe)
         else { return nil }
-        return (own.source, command.given)
+        return (own.source, own.words.given)
     }
 }
 

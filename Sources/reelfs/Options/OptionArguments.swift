@@ -28,7 +28,7 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
 
     private static func child<Group: RowGroup>(_ group: Group.Type) -> (label: String, value: Any) {
         // Of few options a title would say more than they do.
-        let title = rows(of: Command.scope).count > 10 ? group.group.rawValue : ""
+        let title = OptionTable.rows.count { $0.scope.contains(Command.scope) } > 10 ? group.group.rawValue : ""
         return ("\(group.group)", OptionGroup<GroupArguments<Command, Group>>(title: title))
     }
 }
@@ -41,7 +41,7 @@ private struct GroupArguments<Command: OptionCommand, Group: RowGroup>: Parsable
 
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: RowKey.self)
-        for row in Self.rows {
+        for row in Self.arguments.map(\.row) {
             let key = RowKey(stringValue: row.name)
             if row.form == nil {
                 if try values.decode(Bool.self, forKey: key) { given.append(GivenOption(row.name, nil)) }
@@ -53,12 +53,25 @@ private struct GroupArguments<Command: OptionCommand, Group: RowGroup>: Parsable
         }
     }
 
-    var customMirror: Mirror { Mirror(self, children: Self.rows.map { (label: $0.name, value: $0.argument) }) }
+    var customMirror: Mirror {
+        Mirror(self, children: Self.arguments.map { (label: $0.row.name, value: $0.wrapper) })
+    }
 
-    private static var rows: [OptionRow] { reelfs.rows(of: Command.scope).filter { $0.group == Group.group } }
+    private static var arguments: [RowArgument] {
+        RowArgument.groups[Group.group, default: []].filter { $0.row.scope.contains(Command.scope) }
+    }
 }
 
-private func rows(of scope: OptionRow.Scope) -> [OptionRow] { OptionTable.rows.filter { $0.scope.contains(scope) } }
+/// A row, and the property wrapper that a declared option would have.
+private struct RowArgument {
+    let row: OptionRow
+    let wrapper: Any
+
+    /// Made once: ArgumentParser looks into a mirror several times, in a debug build hundreds of times. The wrappers
+    /// are values that nothing changes.
+    nonisolated(unsafe) static let groups = Dictionary(
+        grouping: OptionTable.rows.map { RowArgument(row: $0, wrapper: $0.argument) }, by: \.row.group)
+}
 
 private struct RowKey: CodingKey {
     let stringValue: String
@@ -113,7 +126,6 @@ extension OptionArguments<CacheScope> {
 }
 
 extension OptionRow {
-    /// The property wrapper that a declared option would have.
     fileprivate var argument: Any {
         let short = letter.map { [NameSpecification.Element.customShort($0)] } ?? []
         let names = NameSpecification(short + [.customLong(name)])

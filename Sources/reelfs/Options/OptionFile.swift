@@ -1,5 +1,5 @@
 /// One option as given by `-o`, as a long option, or by a line of a file.
-struct GivenOption: Hashable, Sendable {
+struct GivenOption: Hashable, Sendable, Codable {
     var name: String
     var value: String?
     /// `FILE, line N`; nil on the command line.

@@ -105,7 +105,7 @@ struct OptionTests {
     func allowOther() throws {
         for (word, expected) in [("--allow-other", true), ("--allow-other=yes", true), ("--allow-other=no", false)] {
             let command = try Program.parse(["reelfs", "mount", "http://h/", "/m", word]) as? MountCommand
-            #expect(try #require(command).mountOptions().allowOther == expected)
+            #expect(try #require(command).words.options().allowOther == expected)
         }
         let failure = #expect(throws: Failure.self) {
             try Program.parse(["reelfs", "mount", "http://h/", "/m", "--allow-other=maybe"])
@@ -126,7 +126,7 @@ struct OptionTests {
     func shortForms() throws {
         let words = ["-H", "A: b", "-A", "C/1", "-b", "/c", "-E", "/d", "-r"]
         let command = try Program.parse(["reelfs", "mount", "http://h/", "/m"] + words) as? MountCommand
-        let options = try #require(command).mountOptions()
+        let options = try #require(command).words.options()
         #expect(options.headers == [.field(HeaderField(name: "A", value: "b"))] && options.userAgent == "C/1")
         #expect(options.cookieFile == "/c" && options.certificateFile == "/d")
     }
@@ -185,7 +185,7 @@ struct OptionTests {
         #expect(expected != MountOptions())
         func parsed(_ words: [String]) throws -> MountOptions {
             let command = try Program.parse(["reelfs", "mount", "http://h/", "/m"] + words) as? MountCommand
-            return try #require(command).mountOptions()
+            return try #require(command).words.options()
         }
         #expect(try parsed(["--" + name] + (value.map { [$0] } ?? [])) == expected)
         let word = name.split(separator: "-").joined(separator: "_") + (value.map { "=\"\($0)\"" } ?? "")
@@ -221,7 +221,7 @@ struct OptionTests {
         ])
     func others(words: [String], areAllowed: Bool) throws {
         let command = try Program.parse(["reelfs", "mount"] + words + ["http://h/", "/m"]) as? MountCommand
-        #expect(try #require(command).mountOptions().allowOther == areAllowed)
+        #expect(try #require(command).words.options().allowOther == areAllowed)
     }
 
     @Test("No name stands for two options")
