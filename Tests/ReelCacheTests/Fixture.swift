@@ -146,8 +146,8 @@ extension CacheObject {
 
     func holds(_ block: Int, salt: Int = 0) -> Bool {
         let bytes = bytes(of: block)
-        return !bytes.isEmpty
-            && bytes[...] == content(block, file.bytes(of: block).count, salt: salt).prefix(bytes.count)
+        let whole = content(block, file.bytes(of: block).count, salt: salt)
+        return !bytes.isEmpty && bytes == Array(whole.prefix(bytes.count))
     }
 }
 

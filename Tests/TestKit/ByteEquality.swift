@@ -10,3 +10,6 @@ package func == (left: [UInt8], right: [UInt8]) -> Bool {
             }
         }
 }
+
+/// The same of two parts of lists.
+package func == (left: ArraySlice<UInt8>, right: ArraySlice<UInt8>) -> Bool { Array(left) == Array(right) }

@@ -5,9 +5,9 @@ import ReelFuse
 /// on the pipe to a daemon, which then has no command line to parse.
 struct MountWords: Codable {
     var source: String
-    /// As given: a directory, or the `/dev/fd/N` of a mount that the caller has made.
+    /// The directory or, of a mount that the caller has made, `/dev/fd/N`.
     var mountpoint: String
-    /// Those of `-o` first.
+    /// The options, that of `-o` before long ones.
     var given: [GivenOption]
     /// mount(8)'s `-s`: unknown options are ignored.
     var isSloppy = false

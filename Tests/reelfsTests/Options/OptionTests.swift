@@ -183,13 +183,10 @@ struct OptionTests {
         var expected = MountOptions()
         try row.apply(&expected, name, value)
         #expect(expected != MountOptions())
-        func parsed(_ words: [String]) throws -> MountOptions {
-            let command = try Program.parse(["reelfs", "mount", "http://h/", "/m"] + words) as? MountCommand
-            return try #require(command).words.options()
-        }
-        #expect(try parsed(["--" + name] + (value.map { [$0] } ?? [])) == expected)
+        let words = ["reelfs", "mount", "http://h/", "/m", "--" + name] + (value.map { [$0] } ?? [])
+        #expect(try #require(Program.parse(words) as? MountCommand).words.options() == expected)
         let word = name.split(separator: "-").joined(separator: "_") + (value.map { "=\"\($0)\"" } ?? "")
-        #expect(try parsed(["-o", word]) == expected)
+        #expect(try MountOptions(givenOptions(word)) == expected)
         try withTemporaryDirectory { root in
             let path = root + "/options"
             defer { unlink(path) }
@@ -197,7 +194,7 @@ struct OptionTests {
             writeAll(descriptor, Array((name + (value.map { " = \($0)" } ?? "")).utf8))
             close(descriptor)
             expected.optionFile = path
-            let inFile = try parsed(["--config", path])
+            let inFile = try MountOptions([GivenOption("config", path)])
             #expect(inFile == expected)
         }
     }
