@@ -27,7 +27,8 @@ static inline bool reel_has_native_passthrough(void) { return true; }
 static inline bool reel_want_passthrough(struct fuse_conn_info *connection, unsigned depth) {
     if (!(connection->capable & FUSE_CAP_PASSTHROUGH)) return false;
     connection->want |= FUSE_CAP_PASSTHROUGH;
-    connection->max_backing_stack_depth = depth;
+    // libfuse counts what is below the mount, and adds the mount itself: one more than the kernel's limit is no passthrough.
+    connection->max_backing_stack_depth = depth - 1;
     return true;
 }
 
