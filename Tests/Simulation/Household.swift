@@ -15,10 +15,12 @@ final class Household: Sendable {
     /// Until then no server of it says a word.
     private let silence = Mutex(Duration.zero)
 
-    /// - Parameter number: distinguishes its bytes from those of others.
-    init(folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble]) {
+    /// - Parameters:
+    ///   - number: distinguishes its bytes from those of others.
+    ///   - stream: the index of the file that comes without a length, nil for none.
+    init(folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble], stream: Int?) {
         (self.folder, self.seed) = (folder, seed)
-        origin = RandomOrigin(seed: seed, number: number, faults)
+        origin = RandomOrigin(seed: seed, number: number, faults, stream: stream)
     }
 
     static let address = "http://origin/"

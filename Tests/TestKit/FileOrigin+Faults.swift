@@ -117,15 +117,6 @@ extension FileOrigin {
         }
     }
 
-    private func chunks(_ version: Version, _ range: ByteRange) -> [ServerStep] {
-        let size: Int64 = 100_000
-        let starts = stride(from: range.lower, to: range.upper, by: Int(size))
-        return starts.flatMap { start -> [ServerStep] in
-            let part = ByteRange(start, min(start + size, range.upper))
-            return [.raw(String(part.count, radix: 16) + "\r\n"), .generated(version.bytes, part), .raw("\r\n")]
-        } + [.raw("0\r\n\r\n")]
-    }
-
     private func expiringAnswer(_ request: ServerRequest, uses: Int, good: [ServerStep]) -> [ServerStep] {
         withRedirects { state in
             let number = request.query.flatMap { Int($0.dropFirst("signature=".count)) }
@@ -139,4 +130,14 @@ extension FileOrigin {
             return ServerStep.answer(302, [("Location", "\(request.path)?signature=\(state.redirects)")])
         }
     }
+}
+
+/// Part of a file in pieces, each behind its length, and the end of them (RFC 9112, section 7.1).
+func chunks(_ version: FileOrigin.Version, _ range: ByteRange) -> [ServerStep] {
+    let size: Int64 = 100_000
+    let starts = stride(from: range.lower, to: range.upper, by: Int(size))
+    return starts.flatMap { start -> [ServerStep] in
+        let part = ByteRange(start, min(start + size, range.upper))
+        return [.raw(String(part.count, radix: 16) + "\r\n"), .generated(version.bytes, part), .raw("\r\n")]
+    } + [.raw("0\r\n\r\n")]
 }

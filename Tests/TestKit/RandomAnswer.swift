@@ -26,7 +26,8 @@ struct RandomAnswer {
     private var random: SeededGenerator
 
     init(_ request: ServerRequest, _ file: RandomOrigin.File, _ random: SeededGenerator) {
-        self.init(request, FileOrigin(file.now).answer(request), random, file.identity, file.now)
+        let good = FileOrigin(file.now).answer(request)
+        self.init(request, file.isStream ? Self.stream(good, file.now) : good, random, file.identity, file.now)
     }
 
     init(_ request: ServerRequest, _ listing: RandomListing, _ random: SeededGenerator) {
@@ -43,6 +44,18 @@ struct RandomAnswer {
     }
 
     func good() -> [ServerStep] { [.head(status, headers)] + body }
+
+    /// The answer of a server that knows no length and no ranges.
+    private static func stream(_ good: [ServerStep], _ version: FileOrigin.Version) -> [ServerStep] {
+        guard case .head(let status, var headers)? = good.first, status != 304 else { return good }
+        let framing = ["Content-Length", "Content-Range", "Accept-Ranges"]
+        headers = headers.filter { !framing.contains($0.name) } + [("Transfer-Encoding", "chunked")]
+        let hasBody = good.count > 1 || status == 416
+        return [.head(200, headers)] + (hasBody ? chunks(version, ByteRange(0, version.length)) : [])
+    }
+
+    /// Whether the body is in pieces already.
+    private var isChunked: Bool { headers.contains { $0.name == "Transfer-Encoding" } }
 
     mutating func steps(_ trouble: Trouble) -> [ServerStep] {
         switch trouble {
@@ -69,6 +82,7 @@ struct RandomAnswer {
             if identity == .length { headers.removeAll { ["ETag", "Last-Modified"].contains($0.name) } }
             return good()
         case .unchanged: return [.head(304, headers.filter { $0.name != "Content-Length" })]
+        case .chunked where isChunked, .trailers where isChunked: return good()
         case .chunked: return chunked(trailers: [])
         case .trailers:
             let lines = ["ETag: \"trailer\"", "Content-Length: 3", "Content-Range: bytes 0-1/2", "X: " + filler(2000)]
@@ -124,16 +138,22 @@ struct RandomAnswer {
         return file.answer(request)
     }
 
+    /// Ends with the step that has the last of so many bytes.
     private func good(cutAfter count: Int64) -> [ServerStep] {
-        [.head(status, headers)]
-            + body.map { step in
-                switch step {
-                case .generated(let bytes, let range):
-                    .generated(bytes, ByteRange(range.lower, min(range.upper, range.lower + count)))
-                case .body(let bytes): .body(Array(bytes.prefix(Int(count))))
-                default: step
-                }
+        var (steps, left) = ([ServerStep.head(status, headers)], count)
+        for step in body {
+            switch step {
+            case .generated(let bytes, let range):
+                steps.append(.generated(bytes, ByteRange(range.lower, min(range.upper, range.lower + left))))
+                left -= range.count
+            case .body(let bytes):
+                steps.append(.body(Array(bytes.prefix(Int(left)))))
+                left -= Int64(bytes.count)
+            default: steps.append(step)
             }
+            if left < 0 { break }
+        }
+        return steps
     }
 
     private mutating func drip() -> [ServerStep] {

@@ -16,7 +16,10 @@ struct RandomListing {
     private var lines: [Line] {
         let folders = folder.isEmpty ? [Line(href: "sub/", length: "-")] : []
         return folders
-            + files.map { Line(href: escaped(String($0.name.dropFirst(folder.count))), length: "\($0.now.length)") }
+            + files.map { file in
+                let length = file.isStream ? "-" : "\(file.now.length)"
+                return Line(href: escaped(String(file.name.dropFirst(folder.count))), length: length)
+            }
     }
 
     /// Files are listed longer, shorter or not at all, with dates of no calendar, beside names that are none.

@@ -18,6 +18,8 @@ package final class RandomOrigin: Sendable {
         package let title: String
         package let folder: String
         package let identity: Identity
+        /// Its answers have no length and no ranges: all of it in pieces, as a program makes it.
+        package let isStream: Bool
         /// All that there ever were, the newest last.
         package var versions: [FileOrigin.Version] = []
         /// What the mirror has in place of some of them, under the same length and validator.
@@ -28,6 +30,9 @@ package final class RandomOrigin: Sendable {
         package var told: Set<Int64> = []
         /// The last requests for it and the heads of their answers, for whoever looks for the cause of a finding.
         package var asked: [String] = []
+
+        /// No answer tells one version from another.
+        package var isUnnamed: Bool { isStream && identity == .length }
 
         package var now: FileOrigin.Version { versions[versions.count - 1] }
         /// The path as in requests.
@@ -52,14 +57,16 @@ package final class RandomOrigin: Sendable {
     /// What may happen to a request at all.
     private let troubles: [Trouble]
 
-    package init(seed: UInt64, number: UInt64 = 0, _ troubles: [Trouble] = Trouble.allCases) {
+    /// - Parameter stream: the index of the file that is one, nil for none.
+    package init(seed: UInt64, number: UInt64 = 0, _ troubles: [Trouble] = Trouble.allCases, stream: Int? = nil) {
         self.number = number << 48
         self.troubles = troubles
         let titles = ["film-0.mkv", "film-1.mp4", "a song, 100%.mp3", "Ünï ¿.mkv", "film-2.mkv", "small.jpg"]
         let files = titles.enumerated().map { index, title in
             let folder = Self.folders[index / 4]
             let identity = Identity.allCases[index % Identity.allCases.count]
-            return File(name: folder + title, title: title, folder: folder, identity: identity)
+            return File(
+                name: folder + title, title: title, folder: folder, identity: identity, isStream: index == stream)
         }
         state = Mutex(State(random: SeededGenerator(seed: seed), files: files))
         for index in files.indices { replace(index) }
@@ -125,8 +132,8 @@ package final class RandomOrigin: Sendable {
             }
             let version = FileOrigin.Version(
                 seed: number | UInt64(index) << 32 | UInt64(count + 1), length: length,
-                entityTag: file.identity == .date ? nil : "\"\(count)\"",
-                lastModified: 1_700_000_000 + 60 * Int64(count),
+                entityTag: file.identity == .date || file.isUnnamed ? nil : "\"\(count)\"",
+                lastModified: file.isUnnamed ? nil : 1_700_000_000 + 60 * Int64(count),
                 mediaType: "video/x-matroska")
             state.files[index].versions.append(version)
             state.files[index].isCopied = Bool.random(using: &state.random)
