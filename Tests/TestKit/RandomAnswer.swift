@@ -138,7 +138,7 @@ struct RandomAnswer {
         return file.answer(request)
     }
 
-    /// Ends with the step that has the last of so many bytes.
+    /// The good answer, cut where its body has given this many bytes.
     private func good(cutAfter count: Int64) -> [ServerStep] {
         var (steps, left) = ([ServerStep.head(status, headers)], count)
         for step in body {
