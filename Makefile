@@ -86,10 +86,16 @@ build-tests:  ## The program and its tests, as `make test` builds them
 	@# Beside the build, which takes longer.
 	Tests/install-python $(PYTHON_SERVERS) & $(BUILD_DEBUG) --build-tests && wait $$!
 
-test-system: deb test-long  ## The package in small systems of its own: installed, removed, and booted (root)
+# Releases of Debian in whose roots all is built, tested and installed.
+RELEASES ?= bookworm trixie
+test-system: deb test-long  ## The package in small systems of its own: installed, removed, and booted (root), and all again in the roots of RELEASES
 	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)
 	Tests/System/deb .build/deb/*.deb
 	Tests/System/boot .build/deb/*.deb
+	for release in $(RELEASES); do \
+	    CI=true AT_ONCE=1 Tests/System/release $$release make test deb && \
+	    DEBIAN=$$release Tests/System/deb .build/deb-$$release/*.deb || exit 1; \
+	done
 
 test-sanitizers:  ## The tests without a mount, under ThreadSanitizer and AddressSanitizer
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
