@@ -33,7 +33,7 @@ struct Player: Sendable {
 
     private func act(_ random: inout SeededGenerator) {
         let household = households.randomElement(using: &random)!
-        let index = household.origin.files.indices.randomElement(using: &random)!
+        let index = household.origin.some(&random)
         var read = RandomRead(index, household.origin)
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1: readInOrder(&read, household, pause: .zero)

@@ -118,7 +118,18 @@ package final class RandomOrigin: Sendable {
     package func calm() { state.withLock { ($0.trouble, $0.isMirrored) = (0, false) } }
 
     /// Some file becomes another one.
-    package func replaceSome() { replace(state.withLock { $0.files.indices.randomElement(using: &$0.random)! }) }
+    package func replaceSome() {
+        replace(state.withLock { [self] state in some(state.files, &state.random) })
+    }
+
+    /// The index of a file; half of the time it is that of the stream, if there is one.
+    package func some(_ random: inout SeededGenerator) -> Int { some(files, &random) }
+
+    private func some(_ files: [File], _ random: inout SeededGenerator) -> Int {
+        let index = files.indices.randomElement(using: &random)!
+        guard let stream = files.firstIndex(where: \.isStream) else { return index }
+        return Bool.random(using: &random) ? stream : index
+    }
 
     private func replace(_ index: Int) {
         state.withLock { state in
