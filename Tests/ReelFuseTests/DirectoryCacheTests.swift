@@ -103,7 +103,7 @@ struct DirectoryCacheTests {
             mount.filesystem.state.withLock { $0.files["film 7.mkv"] = nil }
             reset(mount)
             let before = listLong(mount.path)
-            // Where the kernel is short of memory it has forgotten some of it, and asks.
+            // What the kernel has dropped of its own accord it asks for.
             mount.filesystem.state.withLock { #expect(before == Self.count || $0.lookups + $0.listings > 0) }
             mount.session.kernelCache.forgetEntry("film 7.mkv", in: rootNode)
             mount.session.kernelCache.forgetDirectory(rootNode)
