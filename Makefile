@@ -15,7 +15,8 @@ RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex libnginx-mod-http-dav-ext? \
                  apache2 lighttpd lighttpd-mod-webdav? caddy? rclone python3-venv \
                  vsftpd openssh-server python3-pyftpdlib? trafficserver? trafficserver-experimental-plugins? \
-                 libhiredis0.14? libmemcached11? libmemcachedutil2? libpcre2-posix3? libsodium23? \
+                 libhiredis0.14? libhiredis1.1.0? libmemcached11? libmemcached11t64? libmemcachedutil2? \
+                 libmemcachedutil2t64? libpcre2-posix3? libsodium23? \
                  chromium-headless-shell? \
                  curl wget ffmpeg mpv vlc-bin vlc-plugin-base mpd mpc minidlna \
                  mediainfo libimage-exiftool-perl ffmpegthumbnailer attr openssl iproute2 \
@@ -34,7 +35,7 @@ PYTHON_SERVERS   = .build-python
 # And for those that Debian does not let stand beside vsftpd, or of which one program is wanted (promtool). Their
 # libraries are TEST_PACKAGES.
 UNPACKED_SERVERS = .build-servers
-UNPACKED         = proftpd-core proftpd-mod-crypto prometheus
+UNPACKED         = proftpd-core proftpd-mod-crypto prometheus promtool?
 # What Debian's own programs have beside a position-independent one: all addresses are looked up at the start, and are
 # read-only from then on; and a name of the build, by which its symbols are found. No library is to call the program:
 # without names for that it is a twentieth smaller. No path holds the place of the tree.
