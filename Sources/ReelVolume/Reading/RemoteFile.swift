@@ -270,6 +270,9 @@ final class RemoteFile: Sendable {
     /// Whether the last reader has read half of it and more in a row.
     var isPlayed: Bool { ask { $0.ledger.isPlayed } }
 
+    /// Whether the last reader has read most of it in a row, to its end.
+    var isReadToEnd: Bool { ask { $0.ledger.isReadToEnd } }
+
     /// Whether nothing is left to fetch for a reader that plays it through.
     var isPlayedFromCache: Bool { ask { $0.ledger.isPlayedFromCache } }
     var isComplete: Bool { object.present.isComplete }
