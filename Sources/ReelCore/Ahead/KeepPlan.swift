@@ -3,8 +3,8 @@
 /// The files come from queues: the next items of a folder that plays, and the newest episodes of a feed. The queue that
 /// was played last comes first, then the others that were played, then the feeds; within a queue, its order.
 ///
-/// A file is fetched once. What was whole and has left the cache since, or was finished, does not come again for as long
-/// as its queue names it: a cache smaller than its queues would be filled in a circle otherwise.
+/// A file is fetched once. What was whole and has left the cache since, or was finished, does not come again for as
+/// long as its queue names it: a cache smaller than its queues would be filled in a circle otherwise.
 package struct KeepPlan: Sendable {
     /// One version of a file, as a listing has it. Another length or date makes it another item.
     package struct Item: Hashable, Sendable {
@@ -19,6 +19,15 @@ package struct KeepPlan: Sendable {
 
         package init(path: String, key: String, length: Int64? = nil, modified: Int64? = nil) {
             (self.path, self.key, self.length, self.modified) = (path, key, length, modified)
+        }
+
+        /// Identifies the version in what is remembered, whatever its name has become (FNV-1a, 64 bits).
+        package var mark: UInt64 {
+            var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+            for byte in "\(length ?? -1) \(modified ?? 0) \(key)".utf8 {
+                hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+            }
+            return hash
         }
     }
 
@@ -39,10 +48,12 @@ package struct KeepPlan: Sendable {
     /// An item and what became of it.
     package struct Entry: Hashable, Sendable {
         package let item: Item
-        package fileprivate(set) var phase = Phase.waiting(.zero)
+        package fileprivate(set) var phase: Phase
         /// Why the last attempt failed, as a part of a sentence; nil if none has.
         package fileprivate(set) var trouble: String?
         fileprivate var failures = 0
+
+        fileprivate init(item: Item, phase: Phase) { (self.item, self.phase) = (item, phase) }
     }
 
     /// A folder whose files are played, or a feed.
@@ -68,9 +79,12 @@ package struct KeepPlan: Sendable {
     private var feeds: [Queue] = []
     /// All items of the queues, each once, in their order.
     package private(set) var entries: [Entry] = []
+    /// The marks of episodes of feeds of which all came. To be remembered, so that they do not come again after the
+    /// next mount either.
+    package private(set) var done: Set<UInt64>
 
-    /// Nothing is kept.
-    package init() {}
+    /// Nothing is kept yet. - Parameter done: as remembered.
+    package init(done: Set<UInt64> = []) { self.done = done }
 
     // MARK: Queues
 
@@ -95,9 +109,12 @@ package struct KeepPlan: Sendable {
 
     /// All feeds were listed, and there are no others.
     package mutating func keepFeeds(_ names: Set<String>) {
-        guard feeds.contains(where: { !names.contains($0.folder) }) else { return }
-        feeds.removeAll { !names.contains($0.folder) }
-        arrange()
+        if feeds.contains(where: { !names.contains($0.folder) }) {
+            feeds.removeAll { !names.contains($0.folder) }
+            arrange()
+        }
+        let marks = Set(feeds.lazy.flatMap(\.items).map(\.mark))
+        if !done.isSubset(of: marks) { done.formIntersection(marks) }
     }
 
     /// Items that stay keep their phase; what waits for room is looked at again, as others may have left.
@@ -105,12 +122,14 @@ package struct KeepPlan: Sendable {
         let known = Dictionary(entries.map { ($0.item, $0) }) { first, _ in first }
         var seen: Set<Item> = []
         entries = []
-        for item in (played + feeds).lazy.flatMap(\.items) where seen.insert(item).inserted {
-            guard entries.count < Self.mostItems else { return }
-            var entry = known[item] ?? Entry(item: item)
+        func add(_ item: Item, wasDone: Bool) {
+            guard entries.count < Self.mostItems, seen.insert(item).inserted else { return }
+            var entry = known[item] ?? Entry(item: item, phase: wasDone ? .whole : .waiting(.zero))
             if case .full = entry.phase { entry.phase = .waiting(.zero) }
             entries.append(entry)
         }
+        for item in played.lazy.flatMap(\.items) { add(item, wasDone: false) }
+        for item in feeds.lazy.flatMap(\.items) { add(item, wasDone: done.contains(item.mark)) }
     }
 
     // MARK: What to do
@@ -162,6 +181,7 @@ package struct KeepPlan: Sendable {
     /// All of an item is there.
     package mutating func came(_ item: Item) {
         update(item) { ($0.phase, $0.trouble) = ($0.phase == .finished ? .finished : .whole, nil) }
+        note(item)
     }
 
     /// The cache has no room for an item beside what it must not give up.
@@ -185,7 +205,12 @@ package struct KeepPlan: Sendable {
     package mutating func finish(_ key: String) {
         for index in entries.indices where entries[index].item.key == key {
             (entries[index].phase, entries[index].trouble) = (.finished, nil)
+            note(entries[index].item)
         }
+    }
+
+    private mutating func note(_ item: Item) {
+        if feeds.contains(where: { $0.items.contains(item) }) { done.insert(item.mark) }
     }
 
     private mutating func update(_ item: Item, _ body: (inout Entry) -> Void) {

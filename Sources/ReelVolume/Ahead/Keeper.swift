@@ -24,7 +24,7 @@ package final class Keeper: Sendable {
 
     private struct State: Sendable {
         var news = News()
-        var plan = KeepPlan()
+        var plan: KeepPlan
         /// The item that is being fetched.
         var fetching: KeepPlan.Item?
         var hasEnded = true
@@ -41,16 +41,20 @@ package final class Keeper: Sendable {
     /// Between two looks at all feeds, and after one that failed.
     private static let feedInterval = Duration.seconds(3600)
     private static let failedFeedInterval = Duration.seconds(300)
-    /// What was used within so many seconds makes no room.
+    /// The name in the index of what is remembered.
+    private static let setting = "kept"
+    /// What was used within this many seconds makes no room.
     private static let recent: Int64 = 24 * 3600
 
     private let services: Services
-    private let state = Monitor(State())
+    private let state: Monitor<State>
 
     /// nil where the mount keeps nothing.
     init?(_ services: Services) {
         guard services.options.keepNext > 0 || services.options.keepNew > 0 else { return nil }
         self.services = services
+        let words = services.store.setting(Self.setting)?.split(separator: " ") ?? []
+        state = Monitor(State(plan: KeepPlan(done: Set(words.compactMap { UInt64($0, radix: 16) }))))
     }
 
     /// Begins. - Parameter commands: of the volume.
@@ -141,7 +145,16 @@ package final class Keeper: Sendable {
         return state.wait(atMost: limit, taken) ?? News()
     }
 
-    private func change(_ body: (inout KeepPlan) -> Void) { state.withLock(notifying: false) { body(&$0.plan) } }
+    /// Changes the plan, and remembers what is done.
+    private func change(_ body: (inout KeepPlan) -> Void) {
+        let done = state.withLock(notifying: false) { state -> Set<UInt64>? in
+            let before = state.plan.done
+            body(&state.plan)
+            return state.plan.done == before ? nil : state.plan.done
+        }
+        guard let done else { return }
+        services.store.set(Self.setting, done.sorted().map { String($0, radix: 16) }.joined(separator: " "))
+    }
 
     // MARK: Queues
 
@@ -278,7 +291,7 @@ package final class Keeper: Sendable {
         change { $0.fail(item, reason, isAway: isAway, now: now()) }
     }
 
-    /// Whether the cache can take so many bytes of an item, and the rest of what plays, without giving up what is
+    /// Whether the cache can take this many bytes of an item, and the rest of what plays, without giving up what is
     /// pinned, open, used a short while ago, or kept before it.
     private func hasRoom(for bytes: Int64, _ item: KeepPlan.Item, _ files: FileTable) -> Bool {
         var spared = state.withLock(notifying: false) { $0.plan.spared(for: item) }.map(\.key)

@@ -50,7 +50,8 @@ import Testing
         #expect(plan.due(now: .zero) == item("a", date: 2))
     }
 
-    @Test("Where there is no room nothing behind comes either, and it is looked again after a pause, or for a new queue")
+    @Test(
+        "Where there is no room nothing behind comes either, and it is looked again after a pause, or for a new queue")
     func room() {
         var plan = KeepPlan()
         plan.play(items("bcd"), of: "s")
@@ -100,6 +101,27 @@ import Testing
         #expect(plan.entries[0].phase == .finished)
     }
 
+    @Test("Episodes of feeds that came do not come again with the next mount, and are forgotten with their feed")
+    func remembered() {
+        var plan = KeepPlan()
+        plan.list(items("ab"), of: "feed")
+        plan.play(items("bc"), of: "s")
+        for name in ["b", "a", "c"] { plan.came(item(name)) }
+        #expect(plan.done == Set(items("ab").map(\.mark)))
+        plan = KeepPlan(done: plan.done)
+        plan.list(items("abd"), of: "feed")
+        #expect(plan.due(now: .zero) == item("d"))
+        // One that plays now comes again.
+        plan.play(items("c"), of: "s")
+        #expect(plan.due(now: .zero) == item("c"))
+        plan.list(items("bd"), of: "feed")
+        plan.keepFeeds(["feed"])
+        #expect(plan.done == [item("b").mark])
+        plan.keepFeeds([])
+        #expect(plan.done == [])
+        #expect(item("a", date: 1).mark != item("a", date: 2).mark)
+    }
+
     @Test("There are no more items than the bound")
     func bound() {
         var plan = KeepPlan()
@@ -118,6 +140,7 @@ import Testing
         var full: Set<KeepPlan.Item> = []
         var failures: [KeepPlan.Item: Int] = [:]
         var whole: Set<KeepPlan.Item> = []
+        var done: Set<KeepPlan.Item> = []
         var (played, feeds): ([(String, [KeepPlan.Item])], [(String, [KeepPlan.Item])]) = ([], [])
         func expected() -> [KeepPlan.Item] {
             var all: [KeepPlan.Item] = []
@@ -129,7 +152,10 @@ import Testing
             known = known.filter { all.contains($0.key) }
             failures = failures.filter { all.contains($0.key) }
             whole.formIntersection(all)
-            for item in all where known[item] == nil { known[item] = .some(.zero) }
+            let next = Set(played.flatMap(\.1))
+            for item in all where known[item] == nil {
+                known[item] = .some(!next.contains(item) && done.contains(item) ? nil : .zero)
+            }
             for item in full { if known[item] != nil { known[item] = .some(.zero) } }
             full = []
         }
@@ -158,6 +184,7 @@ import Testing
                 let isNews = feeds.contains { !kept.contains($0.0) }
                 feeds.removeAll { !kept.contains($0.0) }
                 if isNews { arranged() }
+                done.formIntersection(feeds.flatMap(\.1))
             default:
                 guard let due = plan.due(now: moment) else { continue }
                 switch Int.random(in: 0..<5, using: &random) {
@@ -177,6 +204,7 @@ import Testing
                     #expect(whole.insert(due).inserted, "fetched twice")
                     plan.came(due)
                     full.remove(due)
+                    if feeds.contains(where: { $0.1.contains(due) }) { done.insert(due) }
                     known[due] = .some(nil)
                 }
             }

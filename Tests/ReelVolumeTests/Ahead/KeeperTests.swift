@@ -122,7 +122,8 @@ import Testing
         }
     }
 
-    @Test("A cache smaller than all that is kept is not filled in a circle, and what is pinned or was just played stays")
+    @Test(
+        "A cache smaller than all that is kept is not filled in a circle, and what is pinned or was just played stays")
     func small() throws {
         // The played one, a pinned one, and one more with its readahead; never two.
         try with(next: 3, cap: 44 << 20) { world, mount, show in
@@ -142,6 +143,16 @@ import Testing
             try play(mount, show, "e1.mkv")
             #expect(world.eventually { whole(mount).starts(with: ["e2.mkv", "e3.mkv"]) }, "\(phases(mount))")
             #expect(show.asked("e2.mkv") == Self.length)
+        }
+    }
+
+    @Test("What was read to its end goes before all that was used before it")
+    func finished() throws {
+        try with(next: 1) { world, mount, show in
+            for name in ["e4.mkv", "e1.mkv"] { try play(mount, show, name, part: 2) }
+            try play(mount, show, "e5.mkv")
+            #expect(world.eventually { mount.volume.status().leaving?.first?.path == "e5.mkv" })
+            #expect(mount.volume.status().leaving?.contains { $0.path == "e4.mkv" } == true)
         }
     }
 
@@ -178,9 +189,10 @@ import Testing
         try with(next: 3) { world, mount, show in
             try play(mount, show, "e1.mkv", part: 2)
             let start = now()
-            try play(mount, show, "e6.mkv")
+            // So little of it that it does not count as played.
+            try play(mount, show, "e6.mkv", part: 3)
             // As long as its own pauses, and the wait for its first byte.
-            #expect(now() - start < .milliseconds(60 * 96 + 1000))
+            #expect(now() - start < .milliseconds(60 * 32 + 1000))
             #expect(world.eventually { whole(mount).starts(with: ["e2.mkv", "e3.mkv", "e4.mkv"]) }, "\(phases(mount))")
         }
     }
