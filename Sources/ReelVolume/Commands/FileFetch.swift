@@ -180,7 +180,7 @@ final class FileFetch: Sendable {
 
     private func close(_ file: OpenFile) {
         file.remote.cancelPrefetch(of: self)
-        commands.opener.close(file)
+        commands.opener.close(file, isAhead: true)
     }
 
     // MARK: Fetching

@@ -293,6 +293,8 @@ final class RemoteFile: Sendable {
     /// A player reads it now.
     var isShownPlaying: Bool { ask { $0.ledger.openHandles > 0 && $0.ledger.isShownPlaying(now: now()) } }
     var openHandles: Int { ask { $0.ledger.openHandles } }
+    /// The same, without those of commands that fetch all of it.
+    var programHandles: Int { ask { $0.ledger.openHandles - $0.reports.count } }
     var cachedBytes: Int64 { object.filledBytes }
     var rate: Int64 { ask { $0.rate(now()) } }
     var isOver: Bool { ask { $0.isOver } }

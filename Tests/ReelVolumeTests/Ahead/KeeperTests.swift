@@ -104,6 +104,21 @@ import Testing
         }
     }
 
+    @Test("A prefetch of a file that was played a moment ago plays nothing")
+    func prefetched() throws {
+        try with(next: 1) { world, mount, show in
+            for name in ["e1.mkv", "e3.mkv"] { try play(mount, show, name, part: 2) }
+            #expect(world.eventually { whole(mount).first == "e4.mkv" })
+            let volume = mount.volume
+            for name in ["e1.mkv", "e3.mkv"] {
+                let number = try volume.prefetches.start(PrefetchRequest(paths: [name]), volume.maintenance)
+                #expect(world.eventually { volume.prefetches.all.contains { $0.number == number && $0.isOver } })
+                Simulation.sleep(.seconds(1))
+                #expect(phases(mount) == ["e4.mkv whole"])
+            }
+        }
+    }
+
     @Test("A look into a file plays nothing")
     func probe() throws {
         try with(next: 2) { _, mount, show in
