@@ -185,8 +185,17 @@ package struct KeepPlan: Sendable {
     }
 
     /// The cache has no room for an item beside what it must not give up.
-    package mutating func fill(_ item: Item, now: Duration) {
-        update(item) { ($0.phase, $0.trouble) = (.full(now + Self.pause), nil) }
+    /// - Parameter wasBegun: others took the room while it was fetched, which counts as a failure: what they evict of
+    ///   it would come again and again.
+    package mutating func fill(_ item: Item, wasBegun: Bool, now: Duration) {
+        update(item) { entry in
+            (entry.phase, entry.trouble) = (.full(now + Self.pause), nil)
+            guard wasBegun else { return }
+            entry.failures += 1
+            if entry.failures >= Self.mostFailures {
+                (entry.phase, entry.trouble) = (.failed, "others took its room in the cache")
+            }
+        }
     }
 
     /// An attempt failed. - Parameter isAway: the fault is the origin's absence, which counts for no failure.

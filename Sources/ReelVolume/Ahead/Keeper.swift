@@ -259,7 +259,7 @@ package final class Keeper: Sendable {
             try? services.store.order(behind.map(\.key), goesFirst: true)
         }
         if file.length > 0, !hasRoom(for: missing, item, commands.files) {
-            change { $0.fill(item, now: now()) }
+            change { $0.fill(item, wasBegun: false, now: now()) }
             return false
         }
         work.fetch = (
@@ -276,13 +276,14 @@ package final class Keeper: Sendable {
     ) -> Bool {
         switch file.step(moment, isPatient: false) {
         case .done: change { $0.came(item) }
-        case .failed(let reason): fail(item, reason, isAway: file.isAway)
+        // A disk that takes nothing says nothing of the file.
+        case .failed(let reason): fail(item, reason, isAway: file.isAway || services.store.failure != nil)
         case nil:
             // The length may be known only now.
             guard file.length > 0, moment >= work.roomAt else { return false }
             work.roomAt = moment + Self.roomInterval
             guard !hasRoom(for: file.missing, item, file.files) else { return false }
-            change { $0.fill(item, now: moment) }
+            change { $0.fill(item, wasBegun: true, now: moment) }
         }
         return true
     }

@@ -77,6 +77,7 @@ func statusText(_ status: MountStatus, page: String? = nil) -> String {
 
 /// What is fetched whole before anybody opens it: how many files are there, and what is with the next one.
 private func keptText(_ kept: [VolumeStatus.Kept]) -> String {
+    if kept.isEmpty { return "nothing so far: no feed, and nothing was played through" }
     let whole = kept.count { $0.phase == .whole || $0.phase == .finished }
     var text = "\(whole) of \(count(kept.count, "file")) fetched whole"
     if let file = kept.first(where: { $0.phase == .fetching }) {

@@ -56,12 +56,18 @@ import Testing
         var plan = KeepPlan()
         plan.play(items("bcd"), of: "s")
         plan.came(item("b"))
-        plan.fill(item("c"), now: .seconds(10))
+        plan.fill(item("c"), wasBegun: false, now: .seconds(10))
         #expect(plan.due(now: .seconds(11)) == nil && plan.isFull(item("c")) && !plan.isFull(item("d")))
         #expect(plan.nextLook == .seconds(10) + KeepPlan.pause)
         #expect(plan.due(now: .seconds(10) + KeepPlan.pause) == item("c"))
         plan.play(items("cde"), of: "s")
         #expect(plan.due(now: .seconds(11)) == item("c"))
+        for _ in 1..<KeepPlan.mostFailures {
+            plan.fill(item("c"), wasBegun: true, now: .seconds(11))
+            #expect(plan.isFull(item("c")))
+        }
+        plan.fill(item("c"), wasBegun: true, now: .seconds(11))
+        #expect(plan.due(now: .seconds(11)) == item("d"), "given up")
         #expect(plan.spared(for: item("d")) == items("cd") && plan.expendable(for: item("d")) == items("e"))
     }
 
@@ -189,9 +195,12 @@ import Testing
                 guard let due = plan.due(now: moment) else { continue }
                 switch Int.random(in: 0..<5, using: &random) {
                 case 0:
-                    plan.fill(due, now: moment)
-                    known[due] = .some(moment + KeepPlan.pause)
-                    full.insert(due)
+                    let wasBegun = Bool.random(using: &random)
+                    plan.fill(due, wasBegun: wasBegun, now: moment)
+                    if wasBegun { failures[due, default: 0] += 1 }
+                    let isLast = wasBegun && failures[due] == KeepPlan.mostFailures
+                    known[due] = .some(isLast ? nil : moment + KeepPlan.pause)
+                    if isLast { full.remove(due) } else { full.insert(due) }
                 case 1:
                     let isAway = Bool.random(using: &random)
                     plan.fail(due, "it failed", isAway: isAway, now: moment)
