@@ -184,6 +184,7 @@ extension VolumeOptions {
         let netrc = SourceDirectory.homeDirectory().map { $0 + "/.netrc" }
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
+            keepNext: options.keepNext, keepNew: options.keepNew,
             probeLimit: options.probeLimit, cacheKey: options.cacheKey, mirrors: options.mirrors,
             via: options.via.map { SharedCache($0, getsCredentials: options.viaCredentials) },
             alignment: options.alignment, tier: tier, warm: options.warm, links: options.links,

@@ -60,7 +60,7 @@ struct Mount: Sendable {
 
     private static func options(_ world: World, _ shape: Shape, seed: UInt64) -> VolumeOptions {
         VolumeOptions(
-            timeout: World.timeout, refresh: refresh,
+            timeout: World.timeout, refresh: refresh, keepNext: seed % 5 == 3 ? 2 : 0,
             mirrors: shape.has(.mirror) ? [ResourceURL("http://mirror/")!] : [],
             via: shape.has(.shared) ? SharedCache(ResourceURL("http://shared/")!) : nil,
             tier: shape.has(.tier) ? tier(world.bucket, key(shape), seed: seed) : nil)

@@ -215,6 +215,11 @@ package struct Ledger: Sendable {
         planner.cursors.last.map { $0.run >= max(length / 2, Readahead.near) } ?? false
     }
 
+    /// The last reader has played the file, and less than a twentieth is left: the credits of a film.
+    package var isReadToEnd: Bool {
+        isPlayed && planner.cursors.last.map { $0.position >= length - length / 20 } ?? false
+    }
+
     /// True twice while a file is played through: when the bytes of half a window ahead are there, so that the next
     /// item may be begun, and when all bytes that its reader still wants are there.
     package mutating func takeWantsNext() -> Bool {

@@ -49,6 +49,19 @@ function showVerdict(verdict) {
     set($("verdict"), text.slice(0, 1).toUpperCase() + text.slice(1));
 }
 
+const keptPhases = { waiting: "waits", fetching: "", full: "no room", whole: "whole", finished: "read to its end",
+    failed: "failed" };
+function showKept(files) {
+    $("keeping").hidden = !files.length;
+    keep($("kept"), files, (file) => file.path, () => rowOf("what", "meter", "more"), (row, file) => {
+        set(row.querySelector(".what"), file.path);
+        fill(row.querySelector(".meter"), file.cachedBytes, file.length ?? 0);
+        const bytes = size(file.cachedBytes) + (file.length === undefined ? "" : " of " + size(file.length));
+        const parts = [keptPhases[file.phase], bytes, file.trouble ?? ""];
+        set(row.querySelector(".more"), parts.filter((part) => part).join(" · "));
+    });
+}
+
 const phases = { listing: "looks for files", fetching: "", waiting: "waits", done: "done", refused: "does not fit",
     failed: "failed", cancelled: "cancelled" };
 const isRunning = (work) => ["listing", "fetching", "waiting"].includes(work.phase);
@@ -141,6 +154,7 @@ function show(status) {
     showVerdict(volume.verdict);
     showPlaying(volume);
     showPrefetches(volume.prefetches ?? []);
+    showKept(volume.kept ?? []);
     showLine(volume, status.past);
     showCache(volume);
     showOrigins(volume);

@@ -27,9 +27,12 @@ final class Prebuffer: Sendable {
     private let files: FileTable
     private let services: Services
     private let tree: Tree
+    /// Hears what is played, nil if nothing is kept.
+    private let keeper: Keeper?
     private let state = Lock(State())
 
-    init(_ tree: Tree, _ files: FileTable, _ services: Services) {
+    init(_ tree: Tree, _ files: FileTable, _ keeper: Keeper?, _ services: Services) {
+        self.keeper = keeper
         self.tree = tree
         self.files = files
         self.services = services
@@ -38,14 +41,18 @@ final class Prebuffer: Sendable {
     // MARK: Events
 
     func played(_ node: Node, isThere: Bool) {
-        guard services.options.prebuffer > 0, MediaName.isMedia(node.name), let url = node.url else { return }
+        guard MediaName.isMedia(node.name), let url = node.url else { return }
+        keeper?.played(node)
+        guard services.options.prebuffer > 0 else { return }
         let next = next(after: node)
         perform(state.withLock { $0.decisions.played(url.text, next: next?.text, isThere: isThere) })
     }
 
     /// A complete file was opened. - Returns: whether `released` has to follow.
     func holds(_ node: Node) -> Bool {
-        guard services.options.prebuffer > 0, MediaName.isMedia(node.name), let url = node.url else { return false }
+        guard services.options.prebuffer > 0 || keeper != nil, MediaName.isMedia(node.name), let url = node.url else {
+            return false
+        }
         state.withLock { state in
             state.decisions.holds(url.text, now: now())
             state.held[url.text] = node
@@ -71,28 +78,17 @@ final class Prebuffer: Sendable {
     func closed(_ node: Node, _ file: RemoteFile, isPlayed: Bool) {
         guard let url = node.url else { return }
         perform(state.withLock { $0.decisions.closed(url.text, isPlayed: isPlayed) })
+        if isPlayed, file.isReadToEnd { keeper?.finished(file.object.version.key) }
         // The last bytes may have come without a read after them.
         if isPlayed { played(node, isThere: file.isComplete) }
     }
 
-    /// The next media file: in a listing by name, as its order may be any; in a list the next entry.
     private func next(after node: Node) -> ResourceURL? {
-        guard let directory = tree.nodes[node.parent]?.directory, let listed = directory.listing else { return nil }
-        let entries = listed.entries
-        let isItem: (Int) -> Bool = { !entries.isDirectory(at: $0) && MediaName.isMedia(entries.name(at: $0)) }
-        if tree.source.isQueue(directory.place) {
-            guard let place = entries.place(of: node.name) else { return nil }
-            return entries.indices[(place + 1)...].first(where: isItem).map { entries[$0].url }
+        guard let directory = tree.nodes[node.parent]?.directory, let entries = directory.listing?.entries else {
+            return nil
         }
-        // Names alone: whole entries of a long listing would be made on the kernel's thread.
-        var next: (place: Int, name: String)?
-        for place in entries.indices where isItem(place) {
-            let name = entries.name(at: place)
-            guard MediaName.precedes(node.name, name), next.map({ MediaName.precedes(name, $0.name) }) ?? true
-            else { continue }
-            next = (place, name)
-        }
-        return next.map { entries[$0.place].url }
+        let isQueue = tree.source.isQueue(directory.place)
+        return entries.items(after: node.name, isQueue: isQueue, atMost: 1).first.map { entries.url(at: $0) }
     }
 
     // MARK: Actions

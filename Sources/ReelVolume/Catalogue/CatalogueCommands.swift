@@ -255,6 +255,15 @@ extension VolumeStatus.Details {
     }
 
     private mutating func addLive(_ part: VolumeStatus.Details, at name: String) {
+        if let more = part.kept {
+            kept =
+                (kept ?? [])
+                + more.map { file in
+                    var file = file
+                    file.path = name + "/" + file.path
+                    return file
+                }
+        }
         origins = (origins ?? []) + (part.origins ?? [])
         leaving =
             (leaving ?? [])

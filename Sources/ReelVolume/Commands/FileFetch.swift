@@ -78,6 +78,12 @@ final class FileFetch: Sendable {
 
     var isOffline: Bool { commands.services.transport.line.isOffline }
 
+    /// The origin of the file is away.
+    var isAway: Bool { commands.services.transport.outage(of: url) != nil }
+
+    /// The files of the volume.
+    var files: FileTable { commands.files }
+
     /// Does what is due.
     /// - Parameter isPatient: it waits for as long as nothing comes.
     /// - Returns: nil while it goes on.
@@ -105,6 +111,12 @@ final class FileFetch: Sendable {
     var length: Int64 {
         guard case .open(let file) = state.withLock({ $0.phase }) else { return 0 }
         return file.length ?? 0
+    }
+
+    /// Bytes that are not in the cache; 0 while it is not open.
+    var missing: Int64 {
+        guard case .open(let file) = state.withLock({ $0.phase }), let length = file.length else { return 0 }
+        return length - file.remote.cachedBytes
     }
 
     /// Closes it; what came stays. To be called once.
@@ -168,7 +180,7 @@ final class FileFetch: Sendable {
 
     private func close(_ file: OpenFile) {
         file.remote.cancelPrefetch(of: self)
-        commands.opener.close(file)
+        commands.opener.close(file, isAhead: true)
     }
 
     // MARK: Fetching

@@ -222,7 +222,7 @@ final class PrefetchJob: Sendable {
 }
 
 /// A file of a listing, and what the cache has of it.
-private struct ListedFile {
+struct ListedFile {
     let found: FileWalk.Found
     let key: String
     /// Bytes; 0 where it is not known.

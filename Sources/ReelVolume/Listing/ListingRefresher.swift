@@ -11,6 +11,7 @@ final class ListingRefresher: Sendable {
     private let source: any Source
     private let nodes: NodeTable
     private let services: Services
+    private let listener = Lock<(@Sendable () -> Void)?>(nil)
 
     init(_ source: any Source, _ nodes: NodeTable, _ services: Services) {
         self.source = source
@@ -18,6 +19,9 @@ final class ListingRefresher: Sendable {
         self.services = services
         health = services.health
     }
+
+    /// Calls `body` with each listing that differs from the one before, from now on.
+    func onNews(_ body: @escaping @Sendable () -> Void) { listener.withLock { $0 = body } }
 
     /// Whether a listing should be refreshed. - Parameter fetchedAt: seconds since 1970.
     func isDue(_ directory: Directory, fetchedAt: Int64) -> Bool {
@@ -141,6 +145,7 @@ final class ListingRefresher: Sendable {
         if isSame { return listed }
         services.store.remember(
             StoredListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
+        if old != nil { listener.withLock { $0 }?() }
         if let old, let news = services.options.news { news.tell(old, listed, in: path(of: node, directory)) }
         if let old, let kernel = services.kernelCache {
             for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }

@@ -106,12 +106,13 @@ final class FileOpener: Sendable {
         files.open(url, known) { [self] result in completion(result.map { opened(node, $0) }) }
     }
 
-    /// Ends a handle.
-    func close(_ file: OpenFile) {
+    /// Ends a handle. - Parameter isAhead: of a command, which plays nothing.
+    func close(_ file: OpenFile, isAhead: Bool = false) {
         file.settleOffer()
         if let line = file.cacheReads?.record(of: file.remote.url) { services.upstream.requests.write(line) }
         let isPlayed = file.remote.isPlayed
-        if files.close(file.remote) { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
+        files.close(file.remote)
+        if !isAhead, file.remote.programHandles == 0 { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
         if file.isHeld { prebuffer.released(file.node) }
     }
 

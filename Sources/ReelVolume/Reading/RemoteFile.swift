@@ -270,6 +270,9 @@ final class RemoteFile: Sendable {
     /// Whether the last reader has read half of it and more in a row.
     var isPlayed: Bool { ask { $0.ledger.isPlayed } }
 
+    /// Whether the last reader has read most of it in a row, to its end.
+    var isReadToEnd: Bool { ask { $0.ledger.isReadToEnd } }
+
     /// Whether nothing is left to fetch for a reader that plays it through.
     var isPlayedFromCache: Bool { ask { $0.ledger.isPlayedFromCache } }
     var isComplete: Bool { object.present.isComplete }
@@ -290,6 +293,8 @@ final class RemoteFile: Sendable {
     /// A player reads it now.
     var isShownPlaying: Bool { ask { $0.ledger.openHandles > 0 && $0.ledger.isShownPlaying(now: now()) } }
     var openHandles: Int { ask { $0.ledger.openHandles } }
+    /// The same, without those of commands that fetch all of it.
+    var programHandles: Int { ask { $0.ledger.openHandles - $0.reports.count } }
     var cachedBytes: Int64 { object.filledBytes }
     var rate: Int64 { ask { $0.rate(now()) } }
     var isOver: Bool { ask { $0.isOver } }

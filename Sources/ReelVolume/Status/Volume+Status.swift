@@ -54,6 +54,7 @@ extension Volume {
         status.isOffline = line.isOffline
         status.limitRate = line.limit.schedule.text
         status.prefetches = prefetches.all
+        status.kept = keeper?.status
         status.verdict = status.judged
         return status
     }

@@ -117,6 +117,34 @@ package struct VolumeStatus: Sendable {
         package var lastUse: Int64
     }
 
+    /// A file that is fetched whole before anybody opens it.
+    package struct Kept: Codable, Hashable, Sendable {
+        /// How far it is.
+        package enum Phase: String, Codable, CaseIterable, Sendable {
+            /// Others come first, the mount is offline, or the last attempt failed a short while ago.
+            case waiting
+            case fetching
+            /// The cache has no room for it beside what is pinned, open, used a short while ago, or comes first.
+            case full
+            /// All of it came; some may have left the cache since.
+            case whole
+            /// All of it came, and was read to its end: it goes first.
+            case finished
+            /// It could not be had several times.
+            case failed
+        }
+
+        /// The path inside the mount, without a leading `/`.
+        package var path: String
+        /// The length; nil where it is not known.
+        package var length: Int64?
+        /// The bytes in the cache.
+        package var cachedBytes: Int64
+        package var phase: Phase
+        /// Why the last attempt failed, as a part of a sentence; nil if none has.
+        package var trouble: String?
+    }
+
     /// A program that opened files, or had to wait for bytes.
     package struct Program: Codable, Hashable, Sendable {
         /// The name as ps(1) shows it.
@@ -257,6 +285,9 @@ package struct VolumeStatus: Sendable {
         package var limitRate: String?
         /// Prefetches, those that run and the last ones; nil if not reported.
         package var prefetches: [PrefetchStatus]?
+        /// Files that are fetched whole before anybody opens them, in the order in which they are fetched; at most a
+        /// hundred, nil if the mount keeps none.
+        package var kept: [Kept]?
         /// Open files first, then those with cached bytes, by path; at most some hundreds.
         package var files: [File] = []
     }

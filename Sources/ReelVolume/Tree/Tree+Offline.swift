@@ -63,6 +63,7 @@ extension Volume {
         // The transport's thread ends what is under way.
         services.transport.perform {}
         tree.offlineChanged()
+        keeper?.offlineChanged()
     }
 
     package var line: Line { services.transport.line }

@@ -15,6 +15,8 @@ package final class Volume: Sendable {
     let files: FileTable
     let opener: FileOpener
     let prebuffer: Prebuffer
+    /// nil where nothing is kept.
+    let keeper: Keeper?
     let ahead: TreeAhead
     /// Lists the whole tree, nil if it was not asked for.
     let warming: FolderWalk?
@@ -64,7 +66,8 @@ package final class Volume: Sendable {
         self.services = services
         files = FileTable(services)
         tree = Tree(opened, files, services, inode: inode)
-        prebuffer = Prebuffer(tree, files, services)
+        keeper = Keeper(services)
+        prebuffer = Prebuffer(tree, files, keeper, services)
         opener = FileOpener(tree, files, prebuffer, services)
         commands = Maintenance(tree: tree, files: files, opener: opener, services: services)
         ahead = TreeAhead(tree)
@@ -72,6 +75,7 @@ package final class Volume: Sendable {
         warming = isWarm ? FolderWalk(tree, .warm) : nil
         services.upstream.connect(tree.source)
         services.segments.connect(PieceLengths(files, services))
+        keeper?.start(commands)
         warming?.start(at: FolderWalk.Folder(path: "", node: tree.root))
     }
 
@@ -86,6 +90,7 @@ package final class Volume: Sendable {
         // A thread is joined once.
         guard !isShutDown.exchange(true, ordering: .relaxed) else { return }
         prefetches.stop()
+        keeper?.stop()
         // The ticker first: files that end would look idle to it.
         services.ticker.stop()
         ahead.end()

@@ -10,6 +10,10 @@ package struct VolumeOptions: Sendable {
     package var refresh: Duration
     /// The bytes of the next file to fetch once one is played through; 0: none.
     package let prebuffer: Int64
+    /// The number of files after the one that is played which are fetched whole; 0: none.
+    package let keepNext: Int
+    /// The number of episodes of each feed, the newest, which are fetched whole; 0: none.
+    package let keepNew: Int
     /// The bytes of one file that one program may cause to be fetched beyond what it reads.
     package let probeLimit: Int64
     /// What files are known by in the cache.
@@ -38,6 +42,7 @@ package struct VolumeOptions: Sendable {
 
     package init(
         timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
+        keepNext: Int = 0, keepNew: Int = 0,
         probeLimit: Int64 = 4 << 20, cacheKey: CacheKey = .url, mirrors: [ResourceURL] = [],
         via: SharedCache? = nil, alignment: Int64 = BlockSize.block, tier: TierPlace? = nil, warm: Warming = .none,
         links: Bool = false,
@@ -49,6 +54,7 @@ package struct VolumeOptions: Sendable {
         self.links = links
         self.requestLog = requestLog
         self.news = news
+        (self.keepNext, self.keepNew) = (keepNext, keepNew)
         self.probeLimit = max(0, probeLimit)
         self.mirrors = mirrors
         self.via = via

@@ -22,6 +22,10 @@ struct MountOptions: Hashable, Sendable {
     var refresh: Int64 = 300
     /// Bytes to fetch of the next file once one is played through; 0: none.
     var prebuffer: Int64 = 4 << 20
+    /// Files after the one that is played which are fetched whole; 0: none.
+    var keepNext = 0
+    /// The newest episodes of each feed which are fetched whole; 0: none.
+    var keepNew = 0
     /// Which folders to list after mounting.
     var warm = Warming.none
     /// Bytes of one file that one program may cause to be fetched beyond what it reads.

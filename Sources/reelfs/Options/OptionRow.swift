@@ -73,6 +73,7 @@ struct ValueForm: Sendable {
     static let command = ValueForm(
         name: "cmd", path: { Command(parsing: $0).flatMap { $0.words[0].contains("/") ? $0.words[0] : nil } },
         isCommand: true, secretStart: endOfWord)
+    static let count = ValueForm(name: "n")
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
     static let group = ValueForm(name: "group")

@@ -1,3 +1,5 @@
+import ReelVolume
+
 /// All options of a mount. The command line, `-o`, option files, help, man pages, completions and the table of
 /// `Options.md` come from these rows.
 enum OptionTable {
@@ -31,6 +33,14 @@ enum OptionTable {
             name: "prebuffer", group: .cache, form: .size, scope: [.mount, .source], default: "4M",
             help: "Start of the next file to fetch, or 0"
         ) { $0.prebuffer = try size($1, $2, minimum: 0) },
+        OptionRow(
+            name: "keep-next", group: .cache, form: .count, scope: [.mount, .source], default: "0",
+            help: "Fetch the next N files of what plays whole"
+        ) { $0.keepNext = Int(try number($1, $2, 0...Keeper.most, "a number from 0 to \(Keeper.most)")) },
+        OptionRow(
+            name: "keep-new", group: .cache, form: .count, scope: [.mount, .source], default: "0",
+            help: "Fetch the newest N episodes of each feed whole"
+        ) { $0.keepNew = Int(try number($1, $2, 0...Keeper.most, "a number from 0 to \(Keeper.most)")) },
         OptionRow(
             name: "probe-limit", group: .rare, form: .size, scope: [.mount, .source], default: "4M",
             help: "Bytes to fetch ahead of a scanner"

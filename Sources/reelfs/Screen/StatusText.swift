@@ -59,6 +59,7 @@ func statusText(_ status: MountStatus, page: String? = nil) -> String {
     }
     if let limit = volume.limitRate, limit != "off" { text += "\n  limit   \(printable(limit))" }
     for prefetch in volume.prefetches ?? [] { text += "\n  prefetch \(prefetchText(prefetch))" }
+    if let kept = volume.kept { text += "\n  kept    \(keptText(kept))" }
     if let stale = staleText(volume) {
         text += "\n  stale   \(stale.count): \(stale.first)" + (volume.staleDirectories.count > 1 ? ", …" : "")
     }
@@ -72,6 +73,22 @@ func statusText(_ status: MountStatus, page: String? = nil) -> String {
     text += "\n\n" + table([["cached", "of", "", "open", "read by", "rate", "file"]] + rows)
     let maps = volume.files.prefix(mostMaps).compactMap { mapText($0) }
     return maps.isEmpty ? text : text + "\n\n" + maps.joined(separator: "\n")
+}
+
+/// What is fetched whole before anybody opens it: how many files are there, and what is with the next one.
+private func keptText(_ kept: [VolumeStatus.Kept]) -> String {
+    if kept.isEmpty { return "nothing so far: no feed, and nothing was played through" }
+    let whole = kept.count { $0.phase == .whole || $0.phase == .finished }
+    var text = "\(whole) of \(count(kept.count, "file")) fetched whole"
+    if let file = kept.first(where: { $0.phase == .fetching }) {
+        text += ", now \(printable(file.path)), \(humanSize(file.cachedBytes))"
+        if let length = file.length { text += " of \(humanSize(length))" }
+    }
+    if let file = kept.first(where: { $0.phase == .full }) { text += ", no room for \(printable(file.path))" }
+    if let file = kept.first(where: { $0.trouble != nil }), let trouble = file.trouble {
+        text += ", \(printable(file.path)) \(file.phase == .failed ? "failed" : "waits"): \(printable(trouble))"
+    }
+    return text
 }
 
 private func tierText(_ tier: VolumeStatus.Tier) -> String {

@@ -21,6 +21,8 @@ struct OptionTests {
         ("refresh=0", { $0.refresh = 0 }), ("refresh=90", { $0.refresh = 90 }), ("refresh=45s", { $0.refresh = 45 }),
         ("refresh=10m", { $0.refresh = 600 }), ("refresh=24h", { $0.refresh = 86_400 }),
         ("prebuffer=0", { $0.prebuffer = 0 }),
+        ("keep-next=3", { $0.keepNext = 3 }),
+        ("keep-new=100", { $0.keepNew = 100 }),
         ("prebuffer=32M", { $0.prebuffer = 32 << 20 }),
         (
             "uid=1000,gid=100,umask=027",
@@ -171,7 +173,7 @@ struct OptionTests {
         "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "user": "7", "group": "7", "mask": "7",
         "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/", "region": "eu-west-1",
         "secret": "credential:films", "address": "[::1]:7", "bucket": "s3://shared/films",
-        "rate": "08:00,2M 23:00,off",
+        "rate": "08:00,2M 23:00,off", "n": "7",
     ]
 
     @Test(

@@ -1,0 +1,59 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelCache
+
+/// Which data makes room for files that nobody has opened yet.
+@Suite(.plainAndEncrypted) struct RoomTests {
+    private static let block = BlockSize.block
+
+    /// A store of 64 blocks with files of 16 blocks each, closed, filled one after another.
+    private func withStore(_ names: [String], _ body: (Store) throws -> Void) throws {
+        let fixture = Fixture()
+        let store = try fixture.open(cap: 64 * Self.block + (1 << 20))
+        defer { store.close() }
+        for name in names {
+            try store.fill(version("http://h/" + name, blocks: 16), 0..<16)
+            store.commit()
+            try #require(eventually { store.files.all.isEmpty })
+        }
+        try body(store)
+    }
+
+    private func key(_ name: String) -> ExactText { ExactText("http://h/" + name) }
+
+    private var later: Int64 { .max / 2000 }
+
+    @Test("Free bytes are room, and so is what is older than all that is spared")
+    func room() throws {
+        try withStore(["a", "b", "c"]) { store in
+            #expect(try store.hasRoom(for: 8 * Self.block, usedBefore: 0, sparing: []))
+            // Recent data makes no room.
+            #expect(try !store.hasRoom(for: 24 * Self.block, usedBefore: 0, sparing: []))
+            #expect(try store.hasRoom(for: 24 * Self.block, usedBefore: later, sparing: []))
+            #expect(try store.hasRoom(for: 24 * Self.block, usedBefore: later, sparing: [key("b")]))
+            #expect(try !store.hasRoom(for: 24 * Self.block, usedBefore: later, sparing: [key("a")]))
+            #expect(try !store.hasRoom(for: 80 * Self.block, usedBefore: later, sparing: []))
+            try store.pin(["http://h/a", "http://h/b", "http://h/c"])
+            #expect(try !store.hasRoom(for: 24 * Self.block, usedBefore: later, sparing: []))
+        }
+    }
+
+    @Test("A file that is to go first goes first, and one that is to go last goes last, open or closed")
+    func order() throws {
+        try withStore(["a", "b", "c"]) { store in
+            try store.order(["http://h/a", "http://h/none"], goesFirst: false)
+            #expect(store.nextToGo().map(\.key) == ["b", "c", "a"].map { "http://h/" + $0 })
+            try store.order(["http://h/c"], goesFirst: true)
+            #expect(store.nextToGo().map(\.key) == ["c", "b", "a"].map { "http://h/" + $0 })
+            let open = try store.object(for: version("http://h/b", blocks: 16))
+            try store.order(["http://h/b"], goesFirst: false)
+            #expect(store.nextToGo().map(\.key) == ["c", "a", "b"].map { "http://h/" + $0 })
+            try store.order(["http://h/b"], goesFirst: true)
+            store.commit()
+            withExtendedLifetime(open) {}
+            #expect(store.nextToGo().map(\.key) == ["b", "c", "a"].map { "http://h/" + $0 })
+        }
+    }
+}
