@@ -111,7 +111,9 @@ enum FileServer: String, CaseIterable, Sendable {
                 UseReverseDNS off
                 PidFile \(place)/pid
                 ScoreboardFile \(place)/scoreboard
+                <IfModule mod_delay.c>
                 DelayTable none
+                </IfModule>
                 WtmpLog off
                 TransferLog none
                 AuthUserFile \(place)/users
