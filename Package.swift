@@ -67,7 +67,7 @@ let package = Package(
         .target(
             name: "ReelListener",
             dependencies: [
-                "ReelCore", "ReelFilesystem", "ReelThreads",
+                "ReelCore", "ReelFilesystem", "ReelThreads", "CCrypto",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -104,7 +104,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(
-            name: "ReelListenerTests", dependencies: ["ReelListener", "ReelCore", "ReelFilesystem", "TestKit"]),
+            name: "ReelListenerTests",
+            dependencies: ["ReelListener", "ReelCore", "ReelFilesystem", "ReelHTTP", "TestKit"]),
         .testTarget(
             name: "reelfsTests",
             dependencies: [

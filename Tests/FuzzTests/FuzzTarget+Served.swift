@@ -13,8 +13,8 @@ extension FuzzTarget {
             let names = ["range", "if-range", "if-none-match", "if-modified-since", "host", "authorization"]
             let headers = zip(names, lines.dropFirst()).map { (name: $0, value: $1) }
             let request = ServedRequest(method: "GET", target: lines[0], headers: headers)
-            for checksHost in [true, false] {
-                _ = Admission(credentials: ("a", "b"), checksHost: checksHost).refusal(request)
+            for reach in [Reach.loopback, .socket, .network(names: ["a"])] {
+                _ = Admission(credentials: ("a", "b"), reach: reach).refusal(request)
             }
             if case .tree(let names, _, _) = ServedPath(request.path) {
                 let isSafe = names.allSatisfy { !$0.isEmpty && $0 != "." && $0 != ".." && !$0.utf8.contains(0x2F) }

@@ -35,19 +35,19 @@ import Testing
             ("", false), ("localhost:80@evil", false), ("::1", false),
         ])
     func hosts(host: String, isAnswered: Bool) {
-        let admission = Admission(credentials: nil, checksHost: true)
+        let admission = Admission(credentials: nil, reach: .loopback)
         let refusal = admission.refusal(ServedRequest(method: "GET", target: "/", headers: [("Host", host)]))
         #expect((refusal == nil) == isAnswered)
         // A whole URL as target overrides the header.
         let request = ServedRequest(
             method: "GET", target: "http://\(host)/files/?m3u", headers: [("Host", "localhost")])
         #expect((admission.refusal(request) == nil) == isAnswered)
-        #expect(Admission(credentials: nil, checksHost: false).refusal(request) == nil)
+        #expect(Admission(credentials: nil, reach: .socket).refusal(request) == nil)
     }
 
     @Test("A modern request without a host is refused, an old one is not")
     func noHost() {
-        let admission = Admission(credentials: nil, checksHost: true)
+        let admission = Admission(credentials: nil, reach: .loopback)
         #expect(admission.refusal(ServedRequest(method: "GET", target: "/", headers: []))?.status == 421)
         #expect(admission.refusal(ServedRequest(method: "GET", target: "/", headers: [], isModern: false)) == nil)
     }
@@ -60,7 +60,7 @@ import Testing
             ("Bearer QWxhZGRpbjpvcGVuIHNlc2FtZQ==", false), ("Basic", false), ("", false),
         ])
     func credentials(header: String, isIn: Bool) {
-        let admission = Admission(credentials: ("Aladdin", "open sesame"), checksHost: false)
+        let admission = Admission(credentials: ("Aladdin", "open sesame"), reach: .socket)
         let request = ServedRequest(method: "GET", target: "/", headers: [("Authorization", header)])
         #expect(admission.refusal(request)?.status == (isIn ? nil : 401))
         #expect(admission.refusal(ServedRequest(method: "GET", target: "/", headers: []))?.status == 401)
@@ -76,13 +76,13 @@ import Testing
             ("", false),
         ])
     func tokens(header: String, isIn: Bool) {
-        let admission = Admission(credentials: nil, token: "open-sesame-open", checksHost: false)
+        let admission = Admission(credentials: nil, token: "open-sesame-open", reach: .socket)
         let request = ServedRequest(method: "POST", target: "/", headers: [("Authorization", header)])
         #expect(admission.refusal(request, isCall: true, isChanging: true)?.status == (isIn ? nil : 401))
         #expect(admission.refusal(request, isCall: true) == nil)
-        #expect(Admission(credentials: nil, checksHost: false).refusal(request, isChanging: true)?.status == 403)
+        #expect(Admission(credentials: nil, reach: .socket).refusal(request, isChanging: true)?.status == 403)
         // With credentials the token is nothing.
-        let other = Admission(credentials: ("Aladdin", "open sesame"), token: "open-sesame-open", checksHost: false)
+        let other = Admission(credentials: ("Aladdin", "open sesame"), token: "open-sesame-open", reach: .socket)
         #expect(other.refusal(request, isCall: true, isChanging: true)?.status == 401)
     }
 
@@ -96,8 +96,8 @@ import Testing
     func origins(origin: String?, isIn: Bool) {
         let headers = [("Host", "localhost:8080")] + (origin.map { [("Origin", $0)] } ?? [])
         let request = ServedRequest(method: "POST", target: "/", headers: headers)
-        for checksHost in [true, false] {
-            let admission = Admission(credentials: nil, checksHost: checksHost)
+        for reach in [Reach.loopback, .socket] {
+            let admission = Admission(credentials: nil, reach: reach)
             #expect(admission.refusal(request, isCall: true)?.status == (isIn ? nil : 403))
             #expect(admission.refusal(request) == nil)
         }
@@ -122,7 +122,7 @@ import Testing
         let request = ServedRequest(
             method: "POST", target: "/api/v1/pin",
             headers: fields.compactMap { name, value in value.map { (name, $0) } })
-        let admission = Admission(credentials: nil, checksHost: false)
+        let admission = Admission(credentials: nil, reach: .socket)
         #expect(admission.refusal(request, isCall: true)?.status == (isIn ? nil : 403))
     }
 
@@ -139,22 +139,26 @@ import Testing
         let fields = [("Host", "localhost"), ("Sec-Fetch-Site", site), ("Sec-Fetch-User", user)]
         let request = ServedRequest(
             method: "GET", target: path, headers: fields.compactMap { name, value in value.map { (name, $0) } })
-        for checksHost in [true, false] {
-            let admission = Admission(credentials: nil, checksHost: checksHost)
+        for reach in [Reach.loopback, .socket] {
+            let admission = Admission(credentials: nil, reach: reach)
             #expect(admission.refusal(request)?.status == (isIn ? nil : 403))
         }
     }
 
     @Test(
-        "Only loopback and Unix sockets are addresses to listen at",
+        "An address is a port, a host with a port, or the path of a socket; all but loopback are of the network",
         arguments: [
             ("127.0.0.1:80", .loopback("127.0.0.1", port: 80)), ("[::1]:0", .loopback("::1", port: 0)),
-            ("unix:/run/x", .unix("/run/x")), ("unix:x", nil), ("0.0.0.0:80", nil), ("192.168.1.2:80", nil),
-            (":80", nil),
             ("80", .loopback("127.0.0.1", port: 80)), ("localhost:80", .loopback("127.0.0.1", port: 80)),
+            (":80", .loopback("127.0.0.1", port: 80)), ("LocalHost:80", .loopback("127.0.0.1", port: 80)),
+            ("unix:/run/x", .unix("/run/x")), ("unix:x", nil),
+            ("0.0.0.0:80", .network("0.0.0.0", port: 80)), ("192.168.1.2:80", .network("192.168.1.2", port: 80)),
+            ("127.0.0.2:80", .network("127.0.0.2", port: 80)), ("[::]:80", .network("::", port: 80)),
+            ("[fe80::1%eth0]:80", .network("fe80::1%eth0", port: 80)), ("NAS.lan:80", .network("nas.lan", port: 80)),
+            ("[0:0:0:0:0:0:0:1]:80", .network("0:0:0:0:0:0:0:1", port: 80)),
             ("127.0.0.1", nil), ("localhost", nil), ("", nil), ("127.0.0.1:65536", nil), ("127.0.0.1:", nil),
-            ("::1:80", nil),
-            ("127.0.0.1:-1", nil),
+            ("::1:80", nil), ("127.0.0.1:-1", nil), ("[nas]:80", nil), ("[::1:80", nil), ("[]:80", nil),
+            ("http://nas:80", nil), ("a b:80", nil), ("*:80", nil), (":", nil), ("[::1]", nil),
         ] as [(String, ListenAddress?)])
     func addresses(text: String, expected: ListenAddress?) {
         #expect(ListenAddress(text) == expected)

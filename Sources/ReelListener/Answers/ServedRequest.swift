@@ -9,6 +9,8 @@ package struct ServedRequest: Sendable {
     package var isModern: Bool
     /// nil if it is too long.
     package var body: [UInt8]? = []
+    /// At the other end of the connection.
+    package var client = ClientPlace.thisMachine
     private let fields: [(name: String, value: String)]
 
     package init(method: String, target: String, headers: [(name: String, value: String)], isModern: Bool = true) {

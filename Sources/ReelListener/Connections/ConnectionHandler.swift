@@ -66,6 +66,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             method: head.method.rawValue, target: head.uri, headers: head.headers.map { ($0.name, $0.value) },
             isModern: head.version != .http1_0 && head.version != .http0_9)
         request.body = body
+        request.client = channel.remoteAddress?.ipAddress.flatMap { ClientPlace($0) } ?? .thisMachine
         body = []
         number += 1
         let number = number

@@ -13,6 +13,7 @@ package final class ListenSocket: Sendable {
     package let address: String
     /// The file of a Unix socket, to be removed at the end.
     let file: SocketFile?
+    let reach: Reach
     private let descriptor: Int32
     private let isTaken = Atomic(false)
 
@@ -20,11 +21,19 @@ package final class ListenSocket: Sendable {
     package init(_ address: ListenAddress) throws(ListenError) {
         let (place, name, path): (SocketAddress?, String, String?) =
             switch address {
-            case .loopback(let host, let port):
-                (try? SocketAddress(ipAddress: host, port: port), host.contains(":") ? "[\(host)]" : host, nil)
+            case .loopback(let host, let port), .network(let host, let port):
+                (
+                    try? SocketAddress.makeAddressResolvingHost(host, port: port),
+                    host.contains(":") ? "[\(host)]" : host, nil
+                )
             case .unix(let path): (try? SocketAddress(unixDomainSocketPath: path), path, path)
             }
-        guard let place else { throw ListenError(sentence: "\(name) is too long for a socket: at most 107 bytes") }
+        guard let place else {
+            throw ListenError(
+                sentence: path == nil
+                    ? "cannot listen at \(name): there is no such host"
+                    : "\(name) is too long for a socket: at most 107 bytes")
+        }
         if path != nil { removeDeadSocket(place, name) }
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         let number = socket(place.protocol.rawValue, kind, 0)
@@ -34,6 +43,9 @@ package final class ListenSocket: Sendable {
         } else {
             var yes: Int32 = 1
             setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+            // [::] is each address of IPv4, too, whatever the system's own choice.
+            var no: Int32 = 0
+            setsockopt(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &no, socklen_t(MemoryLayout<Int32>.size))
         }
         guard place.withSockAddr({ bind(number, $0, socklen_t($1)) }) == 0, listen(number, 128) == 0 else {
             let reason = String(cString: strerror(errno))
@@ -41,6 +53,7 @@ package final class ListenSocket: Sendable {
             throw ListenError(sentence: "cannot listen at \(name)\(place.port.map { ":\($0)" } ?? ""): \(reason)")
         }
         self.address = path.map { "unix:" + $0 } ?? "http://\(name):\(port(of: number))/"
+        reach = Reach(address)
         file = path.map { SocketFile($0) }
         descriptor = number
     }

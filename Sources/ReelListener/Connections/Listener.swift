@@ -35,14 +35,14 @@ package final class Listener: Sendable {
     ///   - documents: what is served beside the tree, by path.
     ///   - calls: what can be asked for, by path.
     ///   - credentials: that each request must bring, nil if none.
-    ///   - token: as for ``Admission``.
+    ///   - token, origins: as for ``Admission``.
     ///   - patience: the time that a client has for a request, until the next one, and for a piece of a text.
     ///   - eachSecond: called each second until the end, on the thread of all connections.
     ///   - onStop: called when the listener ends, before it waits for the last answer.
     package init(
         _ socket: ListenSocket, _ filesystem: any Filesystem, documents: [String: ServedDocument],
         calls: [String: ServedCall], credentials: (user: String, password: String)?, token: String?,
-        patience: Duration = .seconds(60), eachSecond: (@Sendable () -> Void)? = nil,
+        origins: [ServedOrigin] = [], patience: Duration = .seconds(60), eachSecond: (@Sendable () -> Void)? = nil,
         onStop: @escaping @Sendable () -> Void
     ) throws(ListenError) {
         address = socket.address
@@ -50,7 +50,7 @@ package final class Listener: Sendable {
         self.onStop = onStop
         let site = Site(
             tree: ServedTree(filesystem: filesystem),
-            admission: Admission(credentials: credentials, token: token, checksHost: socketFile == nil),
+            admission: Admission(credentials: credentials, token: token, reach: socket.reach, origins: origins),
             documents: documents, calls: calls)
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let bootstrap = ServerBootstrap(group: group)

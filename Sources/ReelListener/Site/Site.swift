@@ -151,7 +151,7 @@ struct Site: Sendable {
         guard isFolder else { return try await send(ServedAnswer(301, [("Location", path)]), to: client) }
         let directory = try await tree.directory(node)
         if request.query?.elementsEqual("m3u".utf8) == true {
-            let base = (request.authority.map { "http://\($0)" } ?? "") + path
+            let base = (admission.base(request) ?? "") + path
             return try await send(in: playlists, to: client) {
                 let list = await aside { [isSorting] isCancelled in
                     isSorting.wait { isBusy -> Void? in

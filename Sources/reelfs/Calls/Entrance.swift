@@ -6,6 +6,7 @@ import ReelVolume
 struct Entrance {
     private let socket: ListenSocket
     private let credentials: (user: String, password: String)?
+    private let origins: [ServedOrigin]
     /// The cache directory, absolute.
     private let root: String
 
@@ -13,8 +14,13 @@ struct Entrance {
     init?(_ options: MountOptions) throws(Failure) {
         guard let address = options.listen else {
             guard options.listenCredentials == nil else { throw .usage("option listen-credentials needs listen") }
+            guard options.listenOrigins.isEmpty else { throw .usage("option listen-origin needs listen") }
             return nil
         }
+        if case .network(let host, _) = address, options.listenCredentials == nil {
+            throw .usage("option listen with \(host) needs listen-credentials, as other machines can connect")
+        }
+        origins = options.listenOrigins
         root = try SourceDirectory.root(options)
         credentials = try options.listenCredentials.map(Self.credentials)
         do throws(ListenError) {
@@ -43,7 +49,8 @@ struct Entrance {
         do throws(ListenError) {
             return try Listener(
                 socket, service.volume, documents: Self.documents(service, history), calls: Self.calls(service),
-                credentials: credentials, token: token, eachSecond: { history.add() }, onStop: { service.jobs.stop() })
+                credentials: credentials, token: token, origins: origins, eachSecond: { history.add() },
+                onStop: { service.jobs.stop() })
         } catch {
             throw .mount(error.sentence)
         }

@@ -6,7 +6,7 @@ import ReelVolume
 
 struct ServeCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Serve a source over HTTP on this machine, without a mount.",
+        commandName: "serve", abstract: "Serve a source over HTTP, without a mount.",
         discussion: """
             Prints the address, and serves the tree below /files/ until SIGINT or SIGTERM. Needs neither root nor \
             /dev/fuse; takes the cache and the options of `reelfs mount`.

@@ -79,6 +79,8 @@ struct MountOptions: Hashable, Sendable {
     var listen: ListenAddress?
     /// The path of a file with the user and password that its clients must bring.
     var listenCredentials: String?
+    /// By which browsers know it behind a proxy.
+    var listenOrigins: [ServedOrigin] = []
     /// Run with the paths that a refresh found changed.
     var onChange: Command?
     /// The name of a file that is there only while the tree can be trusted, nil if there is none.

@@ -174,12 +174,16 @@ enum OptionTable {
         ) { $0.sshKnownHosts = try text($1, $2) },
         OptionRow(
             name: "listen", group: .http, form: .address, scope: .mount,
-            help: "Serve HTTP: 127.0.0.1:PORT, [::1]:PORT or unix:PATH"
+            help: "Serve HTTP: PORT, HOST:PORT or unix:PATH"
         ) { $0.listen = try listenAddress($1, $2) },
         OptionRow(
             name: "listen-credentials", group: .http, form: .file, scope: .mount,
             help: "File of username= and password= for HTTP clients"
         ) { $0.listenCredentials = try text($1, $2) },
+        OptionRow(
+            name: "listen-origin", group: .http, form: .url, scope: .mount, repeats: true,
+            help: "https://NAME of a proxy before it; may be repeated"
+        ) { $0.listenOrigins.append(try listenOrigin($1, $2)) },
         OptionRow(
             name: "on-change", group: .behaviour, form: .command, scope: .mount,
             help: "Run a command with the changed paths on its stdin"

@@ -132,12 +132,20 @@ func endpoint(_ name: String, _ value: String?) throws(Failure) -> ResourceURL {
     return url
 }
 
-/// A place at which only this machine can connect.
+/// A place at which clients connect.
 func listenAddress(_ name: String, _ value: String?) throws(Failure) -> ListenAddress {
     guard let address = ListenAddress(try text(name, value)) else {
-        throw .usage("option \(name) must be 127.0.0.1:PORT, [::1]:PORT or unix:PATH with an absolute path")
+        throw .usage("option \(name) must be PORT, HOST:PORT, [IPV6]:PORT or unix:PATH with an absolute path")
     }
     return address
+}
+
+/// The scheme and host of a proxy.
+func listenOrigin(_ name: String, _ value: String?) throws(Failure) -> ServedOrigin {
+    guard let origin = ServedOrigin(try text(name, value)) else {
+        throw .usage("option \(name) must be https://NAME or http://NAME, with a port or without, and no path")
+    }
+    return origin
 }
 
 /// A further base of a source's tree.
