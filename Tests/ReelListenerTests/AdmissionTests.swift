@@ -154,7 +154,8 @@ import Testing
     }
 
     @Test(
-        "A proof of the password is taken for its own request and five minutes, then asked for again", arguments: 0..<2)
+        "A proof of the password is taken for its own request and a day, for a change five minutes, then asked for again",
+        arguments: 0..<2)
     func digest(which: Int) throws {
         let admission = Admission(credentials: Self.login, reach: Self.network)
         let offer = challenges(admission.refusal(try request(), at: .seconds(50)))[which]
@@ -166,9 +167,12 @@ import Testing
         func refusal(_ proof: String, _ second: Int, _ method: String = "GET", _ target: String = "/files/") throws
             -> ServedAnswer?
         {
-            admission.refusal(try request(proof, from: "10.0.0.1", method, target), at: .seconds(second))
+            admission.refusal(
+                try request(proof, from: "10.0.0.1", method, target), isChanging: method == "POST",
+                at: .seconds(second))
         }
-        #expect(try refusal(proof(), 50) == nil && refusal(proof(), 350) == nil)
+        #expect(try refusal(proof(), 50) == nil && refusal(proof(), 86_450) == nil)
+        #expect(try refusal(proof("POST"), 350, "POST") == nil && refusal(proof("POST"), 351, "POST")?.status == 401)
         #expect(try refusal(proof("GET", "/files/?m3u"), 60, "GET", "/files/?m3u") == nil)
         #expect(try refusal(proof().replacing("Digest", with: "dIGEST"), 60) == nil)
         // Not for another request.
@@ -177,16 +181,16 @@ import Testing
         // Of another password, server or time.
         #expect(try refusal(proof("GET", "/files/", "open"), 60)?.status == 401)
         #expect(challenges(try refusal(proof("GET", "/files/", "open"), 60)).allSatisfy { !$0.contains("stale") })
-        let late = try refusal(proof(), 351)
+        let late = try refusal(proof(), 86_451)
         #expect(late?.status == 401)
         #expect(challenges(late).count { $0.hasPrefix("Digest") && $0.contains("stale=true") } == 2)
         let other = Admission(credentials: Self.login, reach: Self.network)
         #expect(
             challenges(other.refusal(try request(proof()), at: .seconds(60))).contains { $0.contains("stale=true") })
         // Three were wrong so far; a right one that is late counts as none.
-        for _ in 0..<20 { #expect(try refusal(proof(), 600)?.status == 401) }
-        for _ in 0..<10 { #expect(try refusal(proof("GET", "/files/", "open"), 600)?.status == 401) }
-        #expect(try refusal(proof(), 601)?.status == 429)
+        for _ in 0..<20 { #expect(try refusal(proof(), 90_000)?.status == 401) }
+        for _ in 0..<10 { #expect(try refusal(proof("GET", "/files/", "open"), 90_000)?.status == 401) }
+        #expect(try refusal(proof(), 90_001)?.status == 429)
     }
 
     @Test(

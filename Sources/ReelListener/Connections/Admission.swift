@@ -53,7 +53,7 @@ package struct Admission: Sendable {
         if isCall ? isForeign(request) : isEmbedded(request) {
             return ServedAnswer(403, saying: "A page of another site may not use this server.")
         }
-        if let secret { return refusal(request, without: secret, at: now) }
+        if let secret { return refusal(request, without: secret, isChanging: isChanging, at: now) }
         guard isChanging else { return nil }
         guard let token else {
             return ServedAnswer(403, saying: "Nothing can be changed, as listen.token cannot be written.")
@@ -71,7 +71,9 @@ package struct Admission: Sendable {
         }
     }
 
-    private func refusal(_ request: ServedRequest, without secret: [UInt8], at now: Duration) -> ServedAnswer? {
+    private func refusal(
+        _ request: ServedRequest, without secret: [UInt8], isChanging: Bool, at now: Duration
+    ) -> ServedAnswer? {
         guard let given = request["authorization"] else { return challenge(at: now) }
         let client = client(request)
         if let wait = wrongLogins.wait(client, at: now) {
@@ -80,7 +82,7 @@ package struct Admission: Sendable {
                 [("Retry-After", "\(max(1, wait.components.seconds + 1))")])
         }
         if isSame(basicToken(given), secret) { return nil }
-        switch digest?.outcome(request, word(behind: "digest ", given), at: now) {
+        switch digest?.outcome(request, word(behind: "digest ", given), isChanging: isChanging, at: now) {
         case .right: return nil
         case .stale: return challenge(at: now, isStale: true)
         case .elsewhere: return ServedAnswer(400, saying: "The login was made for another path than this one.")
@@ -90,7 +92,8 @@ package struct Admission: Sendable {
         }
     }
 
-    /// The strongest one first, as clients that read no further take the first.
+    /// The strongest one first, as clients that read no further take the first. MD5 is the last of Digest, as ffmpeg
+    /// takes the last one and gives up at SHA-256; without Basic VLC asks again and again.
     private func challenge(at now: Duration, isStale: Bool = false) -> ServedAnswer {
         let offers =
             (digest?.challenges(at: now, isStale: isStale) ?? []) + ["Basic realm=\"\(realm)\", charset=\"UTF-8\""]

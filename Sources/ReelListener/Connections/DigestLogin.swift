@@ -4,9 +4,9 @@ import ReelCore
 /// The login that sends no password: Digest with `qop=auth` (RFC 7616), by SHA-256 or, for players that know no other,
 /// MD5.
 ///
-/// Nothing is kept of clients. A nonce is the time at which it was made, and a keyed hash of it; it is good for five
-/// minutes, any number of times. So a request that somebody has heard may be sent again for as long, the same one
-/// only: what it brings was heard as well.
+/// Nothing is kept of clients. A nonce is the time at which it was made, and a keyed hash of it; it is good for a day,
+/// for what changes something for five minutes, any number of times. So a request that somebody has heard may be sent
+/// again for as long, the same one only: what it brings was heard as well.
 struct DigestLogin: Sendable {
     enum Outcome {
         case right
@@ -17,7 +17,10 @@ struct DigestLogin: Sendable {
         case wrong
     }
 
-    static let lifetime = Duration.seconds(300)
+    /// ffmpeg, and so mpv and Kodi, asks with one nonce for as long as a file is open, takes no `stale`, and counts
+    /// neither from one nor in order.
+    static let lifetime = Duration.seconds(86_400)
+    static let changingLifetime = Duration.seconds(300)
 
     /// In the order in which they are offered, with the hash of user, realm and password.
     private let hashes: [(hash: Hash, secret: String)]
@@ -56,8 +59,10 @@ struct DigestLogin: Sendable {
         }
     }
 
-    /// - Parameter given: what stands behind `Digest`.
-    func outcome(_ request: ServedRequest, _ given: [UInt8], at now: Duration) -> Outcome {
+    /// - Parameters:
+    ///   - given: what stands behind `Digest`.
+    ///   - isChanging: what the request asks for changes something.
+    func outcome(_ request: ServedRequest, _ given: [UInt8], isChanging: Bool, at now: Duration) -> Outcome {
         let fields = Self.fields(given)
         guard let (hash, secret) = hashes.first(where: { $0.hash.rawValue == fields["algorithm"] ?? "MD5" }),
             fields["username"] == user, fields["realm"] == realm, fields["qop"] == "auth",
@@ -67,7 +72,7 @@ struct DigestLogin: Sendable {
             isSame(Array(asciiLowercased(response).utf8), Array(right.utf8))
         else { return .wrong }
         guard uri == request.target else { return .elsewhere }
-        return isGood(nonce, at: now) ? .right : .stale
+        return isGood(nonce, for: isChanging ? Self.changingLifetime : Self.lifetime, at: now) ? .right : .stale
     }
 
     /// The time in milliseconds, and its hash, in hexadecimal.
@@ -83,12 +88,12 @@ struct DigestLogin: Sendable {
         return hexadecimal(time + code.prefix(16))
     }
 
-    private func isGood(_ nonce: String, at now: Duration) -> Bool {
+    private func isGood(_ nonce: String, for lifetime: Duration, at now: Duration) -> Bool {
         guard nonce.utf8.count == 48, let made = UInt64(nonce.prefix(16), radix: 16),
             made < UInt64(Int64.max),
             isSame(Array(nonce.utf8), Array(self.nonce(.milliseconds(Int64(made))).utf8))
         else { return false }
-        return now - .milliseconds(Int64(made)) <= Self.lifetime
+        return now - .milliseconds(Int64(made)) <= lifetime
     }
 
     /// Parameters of the header: names in lower case; of two with one name the first.
