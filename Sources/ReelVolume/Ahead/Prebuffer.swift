@@ -120,7 +120,7 @@ final class Prebuffer: Sendable {
                 if case .success(let file) = result { begin(file, item) }
             }
         }
-        let isKnown = files.recognise(url, length: nil) { [self] result in
+        let isKnown = files.recognise(url, length: nil, within: services.options.timeout) { [self] result in
             guard case .success(let known) = result, known.length != nil else { return }
             files.open(url, known) { [self] result in
                 if case .success(let file) = result { begin(file, item) }

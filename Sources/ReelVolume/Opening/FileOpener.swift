@@ -49,7 +49,7 @@ final class FileOpener: Sendable {
         let (demand, isFirst) = node.open(completion)
         if isDemanded { _ = demand.wait(program) }
         guard isFirst else { return }
-        decide(node) { [self] result in
+        decide(node, until: now() + services.options.timeout) { [self] result in
             for (index, completion) in node.opened().enumerated() {
                 // One handle more of a file that was just opened, unless the first one is closed and it has left.
                 if index > 0, case .success(let file) = result, !files.reopen(file) {
@@ -122,13 +122,13 @@ final class FileOpener: Sendable {
             node, file, wantsDirectIO: file.isOpenEnded, isHeld: file.isComplete && prebuffer.holds(node))
     }
 
-    private func decide(_ node: Node, _ completion: @escaping Completion<RemoteFile>) {
+    /// - Parameter end: of all that the open asks for, on the clock of `now()`.
+    private func decide(_ node: Node, until end: Duration, _ completion: @escaping Completion<RemoteFile>) {
         guard let url = node.url else { return completion(.failure(.failed)) }
         if node.isSuperseded { return completion(.failure(.stale)) }
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
-            return openElsewhere(node, url, completion)
+            return openElsewhere(node, url, until: end, completion)
         }
-        let end = now() + services.options.timeout
         // The source has not confirmed what a mirror answered.
         let isOfMirror = remembered.information.validator.mirror != 0
         // A clock that was set back makes nothing fresh.
@@ -136,17 +136,18 @@ final class FileOpener: Sendable {
         if isFresh || !services.transport.isWorthAsking(url) {
             return openUnconfirmed(node, url, remembered.information, until: end, completion)
         }
-        let limit = min(Self.confirmationLimit, services.options.timeout)
+        let limit = min(Self.confirmationLimit, timeLeft(until: end))
         let isDoubted = isOfMirror || remembered.checkedAt == Services.doubted
         InformationRequest.start(
             url, known: remembered.information, isDoubted: isDoubted, demand: node.openDemand, limit: limit, services
         ) { [self] outcome in
             if Self.isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
-            case .unchanged: openVersion(node, url, files.learn(remembered.information, of: url), completion)
+            case .unchanged:
+                openVersion(node, url, files.learn(remembered.information, of: url), until: end, completion)
             case .information(let new):
                 files.settle(remembered.information, new, of: url, until: end) { [self] in
-                    openVersion(node, url, $0, completion)
+                    openVersion(node, url, $0, until: end, completion)
                 }
             case .failure(let failure):
                 switch VolumeError(failure) {
@@ -173,37 +174,42 @@ final class FileOpener: Sendable {
         let upstream = services.upstream
         guard upstream.mirrors?.areSome == true, known.validator.mirror == 0, upstream.joined(url) == nil,
             node.listed.length ?? known.length == known.length, upstream.cachedBlock(of: url, known) == nil
-        else { return openVersion(node, url, known, completion) }
+        else { return openVersion(node, url, known, until: end, completion) }
         firstOpen(node, url, until: end) { [self] result in
             switch result {
             case .success, .failure(.stale): completion(result)
-            case .failure: openVersion(node, url, known, completion)
+            case .failure: openVersion(node, url, known, until: end, completion)
             }
         }
     }
 
     /// The first open at this URL, of a file whose bytes may have come from another.
-    private func openElsewhere(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
-        let isKnown = files.recognise(url, length: node.listed.length) { [self] result in
+    private func openElsewhere(
+        _ node: Node, _ url: ResourceURL, until end: Duration, _ completion: @escaping Completion<RemoteFile>
+    ) {
+        let isKnown = files.recognise(url, length: node.listed.length, within: timeLeft(until: end)) {
+            [self] result in
             switch result {
-            case .success(let information): openVersion(node, url, information, completion)
+            case .success(let information): openVersion(node, url, information, until: end, completion)
             case .failure(let failure): fail(url, failure, completion)
             }
         }
         if isKnown { return }
-        if url.fileProtocol != nil, node.listed.length == 0 { return openEmpty(node, url, completion) }
-        firstOpen(node, url, completion)
+        if url.fileProtocol != nil, node.listed.length == 0 { return openEmpty(node, url, until: end, completion) }
+        firstOpen(node, url, until: end, completion)
     }
 
     /// The first open of a file that a file server lists as empty. Its length alone is asked for: a body of no bytes
     /// costs FTP a connection.
-    private func openEmpty(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
-        InformationRequest.start(url, demand: node.openDemand, limit: services.options.timeout, services) {
+    private func openEmpty(
+        _ node: Node, _ url: ResourceURL, until end: Duration, _ completion: @escaping Completion<RemoteFile>
+    ) {
+        InformationRequest.start(url, demand: node.openDemand, limit: timeLeft(until: end), services) {
             [self] outcome in
             switch outcome {
             case .information(let information) where information.length != nil:
-                openVersion(node, url, files.learn(information, of: url), completion)
-            case .information, .unchanged: firstOpen(node, url, completion)
+                openVersion(node, url, files.learn(information, of: url), until: end, completion)
+            case .information, .unchanged: firstOpen(node, url, until: end, completion)
             case .failure(let failure): fail(url, failure, completion)
             }
         }
@@ -236,11 +242,11 @@ final class FileOpener: Sendable {
     }
 
     private func openVersion(
-        _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
+        _ node: Node, _ url: ResourceURL, _ information: ContentInformation, until end: Duration,
         _ completion: @escaping Completion<RemoteFile>
     ) {
         if services.ticker.isOver { return completion(.failure(.timedOut)) }
-        guard information.length != nil else { return firstOpen(node, url, completion) }
+        guard information.length != nil else { return firstOpen(node, url, until: end, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
             if case .success(let file) = result { TailPrefetch.start(file, of: node) }
@@ -248,9 +254,8 @@ final class FileOpener: Sendable {
         }
     }
 
-    /// - Parameter end: on the clock of `now()`, nil for the mount's timeout from now.
     private func firstOpen(
-        _ node: Node, _ url: ResourceURL, until end: Duration? = nil, _ completion: @escaping Completion<RemoteFile>
+        _ node: Node, _ url: ResourceURL, until end: Duration, _ completion: @escaping Completion<RemoteFile>
     ) {
         let (head, tail) = (head(of: node), TailPrefetch(node, url, services))
         OpenRequest.start(url, head: head, tail: tail, demand: node.openDemand, until: end, files, services) {
@@ -269,7 +274,7 @@ final class FileOpener: Sendable {
                     // The listing may know better than a shared cache: the source is asked, as of what is doubted.
                     services.doubt(url)
                     files.close(file)
-                    return decide(node, completion)
+                    return decide(node, until: end, completion)
                 }
                 guard tell(node, file.information) else {
                     files.close(file)

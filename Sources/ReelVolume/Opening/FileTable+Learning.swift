@@ -82,13 +82,12 @@ extension FileTable {
     /// - Parameter length: from a listing, nil if it gives none.
     /// - Returns: false where no bytes may be of this file; the completion is not called then.
     func recognise(
-        _ url: ResourceURL, length: Int64?,
+        _ url: ResourceURL, length: Int64?, within limit: Duration,
         _ completion: @escaping @Sendable (Result<ContentInformation, OriginFailure>) -> Void
     ) -> Bool {
         guard let known = services.keys.knownElsewhere(url, length: length) else { return false }
         // Tags are unique within one URL only: without the length, "not changed" says too little.
         let isSure = known.validator.entityTag != nil && length == known.length
-        let limit = services.options.timeout
         InformationRequest.start(url, known: known, isDoubted: !isSure, limit: limit, services) { [self] outcome in
             switch outcome {
             case .unchanged: completion(.success(learn(known, of: url)))

@@ -53,4 +53,5 @@ func askingForBytes<Outcome: Attempted>(
 }
 
 /// For an attempt: a request with no time would not begin.
-private func timeLeft(until deadline: Duration) -> Duration { max(deadline - now(), .milliseconds(100)) }
+/// - Parameter deadline: on the clock of `now()`.
+func timeLeft(until deadline: Duration) -> Duration { max(deadline - now(), .milliseconds(100)) }

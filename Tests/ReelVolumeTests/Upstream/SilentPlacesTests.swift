@@ -70,6 +70,23 @@ import Testing
         #expect(waited <= .seconds(4), "\(waited)")
     }
 
+    @Test("An open ends in time also where the file, slowly, turns out to have no length any more")
+    func lengthless() throws {
+        let waited = try wait(
+            mirrors: 0, timeout: .seconds(3),
+            then: { request in
+                guard request.range(of: 1 << 40)?.count == 1 else { return [.stall] }
+                return [.pause(.milliseconds(1400)), .head(200, []), .body([1]), .close]
+            }
+        ) { volume, done in
+            volume.lookup("film.mkv", in: rootNode) { entry in
+                guard case .success(let entry) = entry else { return done() }
+                volume.open(entry.node) { _ in done() }
+            }
+        }
+        #expect(waited > .seconds(2) && waited <= .seconds(4), "\(waited)")
+    }
+
     @Test("A first open ends in time also where the server is slow to say that the file has no first byte")
     func empty() throws {
         let waited = try wait(
