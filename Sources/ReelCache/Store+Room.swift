@@ -17,7 +17,7 @@ extension Store {
                     for row in rows {
                         // What is in use is written by the next commit.
                         if let file = files.file(row.id) {
-                            file.withBlocks { $0.use(0..<$0.blockCount, now: use) }
+                            file.withBlocks { $0.useAll(now: use) }
                         } else {
                             let values: [Value] = [.integer(use), .integer(row.id)]
                             try index.run("UPDATE extents SET last_use = ? WHERE object = ?", values)

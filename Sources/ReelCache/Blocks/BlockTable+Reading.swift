@@ -72,6 +72,13 @@ extension BlockTable {
         }
     }
 
+    /// The same for all that there is: of a file without an end, or of a very long one, that is little.
+    mutating func useAll(now: Int64) {
+        for extent in 0..<states.extentCount where states.extent(extent) != nil {
+            states.update(extent) { $0.lastUse = now }
+        }
+    }
+
     /// The block's proof where no row has it yet, or where it is kept.
     func sum(of block: Int) -> BlockSum? { states.extent(block / 64)?.sums?[block % 64] }
 

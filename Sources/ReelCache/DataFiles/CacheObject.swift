@@ -150,7 +150,7 @@ package final class CacheObject: Sendable {
     package func useAll() {
         let now = store.clock.now()
         file.use(now)
-        file.withBlocks { $0.use(0..<$0.blockCount, now: now) }
+        file.withBlocks { $0.useAll(now: now) }
     }
 
     /// Lets whole extents leave the page cache as soon as they are durable, because they are not read soon.

@@ -35,11 +35,11 @@ enum OptionTable {
         ) { $0.prebuffer = try size($1, $2, minimum: 0) },
         OptionRow(
             name: "keep-next", group: .cache, form: .count, scope: [.mount, .source], default: "0",
-            help: "Fetch the next N files of what plays whole"
+            help: "Next files of what plays to fetch whole"
         ) { $0.keepNext = Int(try number($1, $2, 0...Keeper.most, "a number from 0 to \(Keeper.most)")) },
         OptionRow(
             name: "keep-new", group: .cache, form: .count, scope: [.mount, .source], default: "0",
-            help: "Fetch the newest N episodes of each feed whole"
+            help: "Newest episodes of a feed to fetch whole"
         ) { $0.keepNew = Int(try number($1, $2, 0...Keeper.most, "a number from 0 to \(Keeper.most)")) },
         OptionRow(
             name: "probe-limit", group: .rare, form: .size, scope: [.mount, .source], default: "4M",

@@ -41,7 +41,10 @@ extension EndToEnd {
                 let source = origin.url("/film.mkv").text
                 let first = try scene.mount(source, options, environment: keys)
                 #expect(film.difference(inFile: first.file("film.mkv")) == nil)
-                #expect(eventually(within: .seconds(30)) { (try? status(first))?.contains("8.0 MiB written") == true })
+                let isWritten = eventually(within: .seconds(30)) {
+                    (try? status(first))?.contains("8.0 MiB written") == true
+                }
+                #expect(isWritten, "\((try? status(first)) ?? "")")
                 let before = origin.bodyBytesSent
                 let second = try scene.mount(
                     source, options + ["--cache-dir", scene.work("other"), "--log-level", "trace"], on: "second",

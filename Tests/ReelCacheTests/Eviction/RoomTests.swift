@@ -56,4 +56,21 @@ import Testing
             #expect(store.nextToGo().map(\.key) == ["b", "c", "a"].map { "http://h/" + $0 })
         }
     }
+
+    @Test(
+        "Of a file without an end, and of a very long one, only what there is takes another place",
+        arguments: [
+            BlockSize.openEnd, 1 << 40,
+        ])
+    func endless(length: Int64) throws {
+        try withStore([]) { store in
+            let file = try store.object(
+                for: Version(
+                    key: "k", validator: Validator(entityTag: nil, lastModified: 5), length: length))
+            try file.fill(0)
+            store.commit()
+            try store.order(["k"], goesFirst: true)
+            #expect(file.file.withBlocks { $0.states.extentCount } == 1)
+        }
+    }
 }
