@@ -37,23 +37,17 @@ extension Store {
         for bytes: Int64, usedBefore limit: Int64, sparing spared: Set<ExactText>
     ) throws(CacheError) -> Bool {
         let usage = quota.usage
-        // As much more as an eviction frees beyond its need (`Evictor.reserve`).
-        let needed = bytes + min(usage.cap / 16, 2 * BlockSize.extent) - (usage.cap - usage.used)
+        let needed = bytes + quota.slack - (usage.cap - usage.used)
         guard needed > 0 else { return true }
         guard bytes <= usage.cap else { return false }
-        let inUse = files.all.filter { $0.row >= 0 && !$0.isReadDirectly && !$0.isOpenEnded }
-        let rows = Set(files.all.map(\.row))
-        return try index.read { (index) throws(CacheError) in
-            let closed = try index.evictionCandidates(needed, usedBefore: .max, key: nil) { !rows.contains($0) }
-            let all = try (closed + index.evictionCandidates(of: inUse)).sorted(by: EvictionCandidate.goesBefore)
+        return try readNext(needed) { (index, candidates) throws(CacheError) in
             var keys: [Int64: String] = [:]
             var sum: Int64 = 0
-            for candidate in all where sum < needed {
-                let object = candidate.object
-                var known = candidate.file?.version.key ?? keys[object]
-                if known == nil { known = try index.row(object)?.version.key }
+            for candidate in candidates where sum < needed {
+                var known = keys[candidate.object]
+                if known == nil { known = try index.key(of: candidate) }
                 guard let key = known, candidate.lastUse < limit * 1000 else { return false }
-                keys[object] = key
+                keys[candidate.object] = key
                 if let outside = scope.outside(key), spared.contains(ExactText(outside)) { return false }
                 sum += candidate.bytes
             }

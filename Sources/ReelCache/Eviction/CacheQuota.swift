@@ -1,4 +1,5 @@
 import Glibc
+import ReelCore
 import ReelThreads
 
 /// The limits of a cache: space, and time without a use.
@@ -93,6 +94,10 @@ final class CacheQuota: Sendable {
 
     /// The cap as it was last measured.
     var cap: Int64 { state.withLock { $0.cap } }
+
+    /// What is freed beyond what is needed right now, because each discard costs a transaction: a sixteenth of the cap,
+    /// at most two extents.
+    var slack: Int64 { min(cap / 16, 2 * BlockSize.extent) }
 
     var usage: (used: Int64, cap: Int64) {
         measure()

@@ -34,7 +34,19 @@ struct EvictionCandidate {
     var blocks: Range<Int> { extent * BlockSize.blocksPerExtent..<(extent + 1) * BlockSize.blocksPerExtent }
 }
 
+extension DataFile {
+    /// Whether bytes of it may go: not what the kernel reads itself, nor a body that comes once, as its end is not
+    /// known, and cannot be fetched again.
+    var mayMakeRoom: Bool { row >= 0 && !isReadDirectly && !isOpenEnded }
+}
+
 extension IndexConnection {
+    /// The key of a candidate's file, nil where it has gone since.
+    func key(of candidate: EvictionCandidate) throws(CacheError) -> String? {
+        if let file = candidate.file { return file.version.key }
+        return try row(candidate.object)?.version.key
+    }
+
     /// Extents of files in use that could go.
     func evictionCandidates(
         of files: [DataFile], usedBefore limit: Int64 = .max, evenPinned: Bool = false

@@ -27,9 +27,7 @@ struct Evictor: Sendable {
     /// extents where they do not fit. - Returns: false where that is not enough.
     func reserve(_ bytes: Int64) -> Bool {
         if quota.reserve(bytes) { return true }
-        // Frees more than is needed right now, because each discard costs a transaction: a sixteenth of the cap, at
-        // most two extents.
-        let slack = min(quota.cap / 16, 2 * BlockSize.extent)
+        let slack = quota.slack
         let shortfall = quota.shortfall(bytes)
         guard shortfall > 0 else { return quota.reserve(bytes) }
         do throws(CacheError) {
@@ -135,8 +133,7 @@ struct Evictor: Sendable {
         _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
         let inUse = files.all
-        // A body that comes once, as its end is not known, cannot be fetched again.
-        let movable = inUse.filter { $0.row >= 0 && mayGo($0) && !$0.isReadDirectly && !$0.isOpenEnded }
+        let movable = inUse.filter { $0.mayMakeRoom && mayGo($0) }
         return try index.write { (index) throws(CacheError) in
             var closed: [EvictionCandidate] = []
             if key != nil || files.mayHaveEvictable {

@@ -31,6 +31,9 @@ package func pathNames(_ path: String) -> [String] {
     path.utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
 }
 
+/// The path of a name in a folder. - Parameter folder: without a `/` at either end; empty for the root.
+package func joinedPath(_ folder: String, _ name: String) -> String { folder.isEmpty ? name : folder + "/" + name }
+
 /// A number of digits only, nil where it is anything else or does not fit.
 package func decimal(_ text: String) -> Int64? { text.utf8.allSatisfy(isDigit) ? Int64(text) : nil }
 

@@ -170,9 +170,8 @@ package final class Keeper: Sendable {
 
     private func item(_ place: Int, of entries: EntryList, in folder: String) -> KeepPlan.Item {
         let length = entries.length(at: place)
-        let name = entries.name(at: place)
         return KeepPlan.Item(
-            path: folder.isEmpty ? name : folder + "/" + name,
+            path: joinedPath(folder, entries.name(at: place)),
             key: services.keys.key(of: entries.url(at: place), length: length), length: length,
             modified: entries.modified(at: place))
     }
@@ -236,12 +235,9 @@ package final class Keeper: Sendable {
     private func begin(
         _ item: KeepPlan.Item, _ work: inout Work, _ commands: Maintenance, _ watch: MaintenanceWatch
     ) -> Bool {
-        guard let walk = try? FileWalk(commands.tree, item.path, watch) else {
-            fail(item, "it is not listed any more")
-            return false
-        }
-        defer { walk.end() }
-        guard let found = try? walk.next(watch), found.path == item.path else {
+        let walk = try? FileWalk(commands.tree, item.path, watch)
+        defer { walk?.end() }
+        guard let found = try? walk?.next(watch), found.path == item.path else {
             fail(item, "it is not listed any more")
             return false
         }
@@ -254,11 +250,13 @@ package final class Keeper: Sendable {
         // What is kept goes after what is not; else it would make room for the rest. Once, as each look is a write.
         if isFirst { try? services.store.order(spared.map(\.key), goesFirst: false) }
         let missing = file.length - file.cached
-        if file.length > 0, !hasRoom(for: missing, item, commands.files), isFirst {
+        var fits = file.length == 0 || hasRoom(for: missing, item, commands.files)
+        if !fits, isFirst {
             let behind = state.withLock(notifying: false) { $0.plan.expendable(for: item) }
             try? services.store.order(behind.map(\.key), goesFirst: true)
+            fits = hasRoom(for: missing, item, commands.files)
         }
-        if file.length > 0, !hasRoom(for: missing, item, commands.files) {
+        guard fits else {
             change { $0.fill(item, wasBegun: false, now: now()) }
             return false
         }

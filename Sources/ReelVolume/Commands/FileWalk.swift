@@ -11,7 +11,7 @@ struct WalkedFolder: Sendable {
     let path: String
     let node: Node
 
-    func path(of name: String) -> String { path.isEmpty ? name : path + "/" + name }
+    func path(of name: String) -> String { joinedPath(path, name) }
 }
 
 extension Tree {

@@ -78,7 +78,7 @@ extension Maintenance {
             let isDirectory = list.indices.map { list.isDirectory(at: $0) }
             for index in list.indices.filter({ isDirectory[$0] }) + list.indices.filter({ !isDirectory[$0] }) {
                 let name = list.name(at: index)
-                let path = folder.path.isEmpty ? name : folder.path + "/" + name
+                let path = joinedPath(folder.path, name)
                 if isDirectory[index], !query.match.isEmpty, folders.count < Self.mostFolders,
                     seen.insert(ExactText(list.url(at: index).text)).inserted
                 {

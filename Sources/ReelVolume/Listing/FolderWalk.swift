@@ -224,8 +224,7 @@ final class FolderWalk: Sendable {
     /// A directory in a listing, held; nil where the present listing has another entry there, or a path is too long.
     static func enter(_ place: UInt32, of folder: Folder, _ tree: Tree) -> Folder? {
         guard let listed = folder.listed else { return nil }
-        let name = listed.entries.name(at: Int(place))
-        let path = folder.path.isEmpty ? name : folder.path + "/" + name
+        let path = joinedPath(folder.path, listed.entries.name(at: Int(place)))
         guard path.utf8.count <= longestPath,
             case .success(let entry)? = tree.knownEntry(Int(place), of: listed, in: folder.node)
         else { return nil }

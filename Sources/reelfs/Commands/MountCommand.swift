@@ -51,7 +51,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             tell(mountpoint)
             return 0
         }
-        if MountDevice.descriptor(in: mountpoint) != nil { return try serve(words.request(at: mountpoint, options)) }
+        if MountDevice.descriptor(in: mountpoint) != nil { return try serve(words, at: mountpoint, options) }
         let path: String
         switch try Mountpoint.prepare(mountpoint, for: source, isRemount: options.isRemount) {
         case .free(let free): path = free
@@ -60,10 +60,11 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             return 0
         }
         try UserMount.check(options)
-        return try serve(words.request(at: path, options))
+        return try serve(words, at: path, options)
     }
 
-    private func serve(_ request: MountRequest) throws(Failure) -> Int32 {
+    private func serve(_ words: MountWords, at path: String, _ options: MountOptions) throws(Failure) -> Int32 {
+        let request = try words.request(at: path, options)
         if request.options.foreground { return Daemon.run(request, ready: nil) }
         try DaemonLaunch.start(request, words)
         if isHelper, redacted(source) != source {

@@ -17,7 +17,11 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
         for group in rowGroups { given += try Self.given(in: group, values) }
     }
 
-    var customMirror: Mirror { Mirror(self, children: rowGroups.map { Self.child($0) }) }
+    var customMirror: Mirror {
+        // Of few options titles would say more than they do.
+        let areMany = OptionTable.rows.count { $0.scope.contains(Command.scope) } > 10
+        return Mirror(self, children: rowGroups.map { Self.child($0, isTitled: areMany) })
+    }
 
     private static func given<Group: RowGroup>(
         in group: Group.Type, _ values: KeyedDecodingContainer<RowKey>
@@ -26,9 +30,10 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
         return try values.decode(OptionGroup<GroupArguments<Command, Group>>.self, forKey: key).wrappedValue.given
     }
 
-    private static func child<Group: RowGroup>(_ group: Group.Type) -> (label: String, value: Any) {
-        // Of few options a title would say more than they do.
-        let title = OptionTable.rows.count { $0.scope.contains(Command.scope) } > 10 ? group.group.rawValue : ""
+    private static func child<Group: RowGroup>(
+        _ group: Group.Type, isTitled: Bool
+    ) -> (label: String, value: Any) {
+        let title = isTitled ? group.group.rawValue : ""
         return ("\(group.group)", OptionGroup<GroupArguments<Command, Group>>(title: title))
     }
 }

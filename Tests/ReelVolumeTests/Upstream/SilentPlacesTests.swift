@@ -8,9 +8,13 @@ import Testing
 
 /// In virtual time.
 @Suite struct SilentPlacesTests {
-    /// A mount of one film, of which the source and some mirrors say nothing from some moment on.
-    private func wait(mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil) throws -> Duration {
-        try wait(mirrors: mirrors, timeout: timeout, finder: finder, then: { _ in [.stall] }) { volume, done in
+    /// An open of the one film of a mount, of which the source and some mirrors say nothing from some moment on.
+    /// - Parameter silence: what they answer from then on.
+    private func wait(
+        mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil,
+        then silence: @escaping @Sendable (ServerRequest) -> [ServerStep] = { _ in [.stall] }
+    ) throws -> Duration {
+        try wait(mirrors: mirrors, timeout: timeout, finder: finder, then: silence) { volume, done in
             volume.lookup("film.mkv", in: rootNode) { entry in
                 guard case .success(let entry) = entry else { return done() }
                 volume.open(entry.node) { _ in done() }
@@ -77,13 +81,7 @@ import Testing
             then: { request in
                 guard request.range(of: 1 << 40)?.count == 1 else { return [.stall] }
                 return [.pause(.milliseconds(1400)), .head(200, []), .body([1]), .close]
-            }
-        ) { volume, done in
-            volume.lookup("film.mkv", in: rootNode) { entry in
-                guard case .success(let entry) = entry else { return done() }
-                volume.open(entry.node) { _ in done() }
-            }
-        }
+            })
         #expect(waited > .seconds(2) && waited <= .seconds(4), "\(waited)")
     }
 
