@@ -40,11 +40,7 @@ struct ObjectRow: Sendable {
 
     /// How well this row fits a wanted validator; nil where it is another version.
     func fit(_ wanted: Validator) -> Int? {
-        let mine = version.validator
-        guard mine.agrees(with: wanted) else { return nil }
-        let sameTag = mine.entityTag != nil && mine.entityTag?.opaque == wanted.entityTag?.opaque
-        let sameDate = mine.lastModified == wanted.lastModified
-        return (isSuperseded ? 0 : 8) + (sameTag ? 4 : 0) + (sameDate ? 2 : 0) + (mine == wanted ? 1 : 0)
+        version.validator.fit(wanted).map { $0 + (isSuperseded ? 0 : Validator.bestFit + 1) }
     }
 }
 

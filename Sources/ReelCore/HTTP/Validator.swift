@@ -69,6 +69,16 @@ package struct Validator: Hashable, Sendable {
         return true
     }
 
+    /// How well it fits a wanted one, up to `bestFit`: the tag counts before the date; nil where they disagree.
+    package func fit(_ wanted: Validator) -> Int? {
+        guard agrees(with: wanted) else { return nil }
+        let sameTag = entityTag != nil && entityTag?.opaque == wanted.entityTag?.opaque
+        let sameDate = lastModified == wanted.lastModified
+        return (sameTag ? 4 : 0) + (sameDate ? 2 : 0) + (self == wanted ? 1 : 0)
+    }
+
+    package static let bestFit = 7
+
     /// The value of `If-Range`: a strong tag, or a date where there is no tag; nil where neither fits.
     package var ifRange: String? {
         if let entityTag { return entityTag.isWeak ? nil : entityTag.header }

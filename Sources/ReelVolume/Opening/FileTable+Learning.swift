@@ -65,9 +65,9 @@ extension FileTable {
     /// The bytes of one version, open or not, are those of another from now on. - Returns: false if that is open
     /// itself.
     private func rename(_ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL) -> Bool {
-        let before = version(url, known)
-        guard services.store.rename(before, new.validator) else { return false }
-        renamed(before, new)
+        guard services.store.rename(version(url, known), new.validator) else { return false }
+        // It may have left the table meanwhile.
+        file(for: version(url, new))?.move(to: nil, new)
         return true
     }
 

@@ -20,16 +20,41 @@ final class FileTable: Sendable {
     private struct Slots {
         /// By the object that the file reads.
         var all: [ObjectIdentifier: Slot] = [:]
-        /// The file that an open of a version gets. A file whose object was replaced by another of its version is not
-        /// here any more: its readers go on.
-        var current: [Version: RemoteFile] = [:]
+        /// The files that opens get, by their keys: one a version. A file whose object was replaced by another of its
+        /// version is not here any more: its readers go on.
+        private var current: [String: [RemoteFile]] = [:]
 
         subscript(file: RemoteFile) -> Slot? {
             get { all[ObjectIdentifier(file.object)] }
             set { all[ObjectIdentifier(file.object)] = newValue }
         }
 
-        func isCurrent(_ file: RemoteFile) -> Bool { current[file.object.version] === file }
+        /// The file that the store's object of this version has, or of one that agrees: a tag that was weak when it was
+        /// asked for may be strong in the object.
+        func file(for version: Version) -> RemoteFile? {
+            func fit(_ file: RemoteFile) -> Int {
+                let own = file.object.version
+                return own.length == version.length ? own.validator.fit(version.validator) ?? -1 : -1
+            }
+            return current[version.key]?.filter { fit($0) >= 0 }.max { fit($0) < fit($1) }
+        }
+
+        func isCurrent(_ file: RemoteFile) -> Bool {
+            current[file.object.version.key]?.contains { $0 === file } ?? false
+        }
+
+        /// Opens of the file's version get it from here on, and no other.
+        mutating func makeCurrent(_ file: RemoteFile) {
+            let version = file.object.version
+            current[version.key, default: []].removeAll { $0 === file || $0.object.version == version }
+            current[version.key]!.append(file)
+        }
+
+        mutating func retire(_ file: RemoteFile) {
+            let key = file.object.version.key
+            current[key]?.removeAll { $0 === file }
+            if current[key]?.isEmpty == true { current[key] = nil }
+        }
     }
 
     /// Files that stay after their close for a further open. Each keeps a descriptor, and a scanner closes thousands
@@ -77,8 +102,7 @@ final class FileTable: Sendable {
             }
             let file = RemoteFile(url, information, object, services)
             slots[file] = Slot(file: file, handles: 1, closedAt: .zero)
-            // The object's own version: a tag that was weak then still names the same bytes.
-            slots.current[object.version] = file
+            slots.makeCurrent(file)
             return file
         }
         guard let file else { return nil }
@@ -106,13 +130,8 @@ final class FileTable: Sendable {
     /// - Parameter finished: called before any reader finds the end, where an open finds the file by its length now.
     func settle(_ file: RemoteFile, _ stream: Ledger.StreamID, _ finished: (ContentInformation) -> Void) {
         guard let length = file.end(of: stream) else { return }
-        let open = file.object.version
-        let version = Version(key: open.key, validator: open.validator, length: length)
         let isKept = file.object.record(length: length)
-        slots.withLock { slots in
-            if slots.isCurrent(file) { slots.current[open] = nil }
-            if isKept { slots.current[version] = file }
-        }
+        slots.withLock { isKept ? $0.makeCurrent(file) : $0.retire(file) }
         if isKept {
             var information = file.information
             information.length = length
@@ -121,17 +140,6 @@ final class FileTable: Sendable {
             file.breakOff()
         }
         file.object.settle(length: length)
-    }
-
-    /// The object of a version has another validator from now on.
-    func renamed(_ version: Version, _ information: ContentInformation) {
-        let file = slots.withLock { slots -> RemoteFile? in
-            // It may have left the table meanwhile.
-            guard let file = slots.current.removeValue(forKey: version), slots[file] != nil else { return nil }
-            slots.current[file.object.version] = file
-            return file
-        }
-        file?.move(to: nil, information)
     }
 
     /// - Returns: whether it was the last handle.
@@ -179,7 +187,7 @@ final class FileTable: Sendable {
     }
 
     /// The file that an open of this version would get, if it is in use.
-    func file(for version: Version) -> RemoteFile? { slots.withLock { $0.current[version] } }
+    func file(for version: Version) -> RemoteFile? { slots.withLock { $0.file(for: version) } }
 }
 
 extension FileTable: Ticking {
@@ -214,7 +222,7 @@ extension FileTable: Ticking {
         let version = file.object.version
         let (waiting, wasCurrent) = slots.withLock { slots in
             defer {
-                if slots.isCurrent(file) { slots.current[version] = nil }
+                slots.retire(file)
                 slots[file] = nil
             }
             return (slots[file]?.waiting ?? [], slots.isCurrent(file))

@@ -1,3 +1,4 @@
+import ReelCache
 import ReelCore
 import ReelThreads
 import TestKit
@@ -27,6 +28,40 @@ import Testing
                 })
             let left = table.all.map { ObjectIdentifier($0) }
             #expect(Set(left) == Set((files.prefix(1) + files.suffix(256)).map { ObjectIdentifier($0) }))
+        }
+    }
+
+    @Test(
+        "A version asked for under a weak tag is the strong one that is open, and goes with it when it has a new name")
+    func weakTag() throws {
+        try withServices { services, _, _ in
+            let table = FileTable(services)
+            let url = ResourceURL("http://a/film.mkv")!
+            func version(isWeak: Bool, mirror: Int64) -> ContentInformation {
+                let tag = EntityTag(isWeak ? "W/\"1\"" : "\"1\"")
+                return ContentInformation(
+                    length: 1000, validator: Validator(entityTag: tag, lastModified: 1, mirror: mirror))
+            }
+            func named(_ information: ContentInformation) -> Version {
+                Version(
+                    key: services.keys.key(of: url, information), validator: information.validator, length: 1000)
+            }
+            let weak = version(isWeak: true, mirror: 5)
+            weak var object: CacheObject?
+            do {
+                let file = try #require(try table.openNow(url, version(isWeak: false, mirror: 5)))
+                object = file.object
+                #expect(try table.openNow(url, weak) === file && table.file(for: named(weak)) === file)
+                let new = version(isWeak: false, mirror: 0)
+                #expect(services.store.rename(named(weak), new.validator))
+                #expect(table.file(for: named(new)) === file && table.file(for: named(weak)) == nil)
+                for _ in 0..<2 { table.close(file) }
+            }
+            #expect(
+                eventually {
+                    _ = table.tick(now() + .seconds(60))
+                    return table.all.isEmpty && object == nil
+                })
         }
     }
 }
