@@ -81,7 +81,13 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         let latency: Duration
         (latency, bytesPerSecond) = transport.pace()
         let range = request.range.map { "\($0)" } ?? "whole"
-        Simulation.tell("asks \(asked.method) \(url.text) \(range) \(request.reason)")
+        let condition =
+            switch request.condition {
+            case .ifRange(let text)?: " if range \(text)"
+            case .ifChanged(let tag, let date)?: " if not \(tag ?? date ?? "")"
+            case nil: ""
+            }
+        Simulation.tell("asks \(asked.method) \(url.text) \(range) \(request.reason)\(condition)")
         let turn = turn
         transport.after(latency) { [self] in step(turn) }
     }

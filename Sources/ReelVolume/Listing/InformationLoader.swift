@@ -55,10 +55,12 @@ final class InformationLoader: Sendable {
     private func startNext(_ origin: String) {
         while let entry = state.withLock({ $0.next(origin) }) {
             // An answer may have come since the caller looked.
-            if let known = services.store.information(for: entry.url.text), known.checkedAt != Services.doubted {
+            let known = services.store.information(for: entry.url.text)
+            if let known, !known.isDoubted {
                 end(entry, .success(known.information), after: nil)
                 continue
             }
+            let isLengthSure = known?.checkedAt == Services.outdated && known?.information.validator.mirror == 0
             let start = clock()
             let limit = entry.deadline.map { $0 - start } ?? services.options.timeout
             // All that are left end here, and not one inside of another.
@@ -66,7 +68,9 @@ final class InformationLoader: Sendable {
                 end(entry, .failure(.timedOut), after: nil)
                 continue
             }
-            InformationRequest.start(entry.url, of: entry.file, limit: limit, services) { [self] outcome in
+            InformationRequest.start(
+                entry.url, of: entry.file, known: isLengthSure ? known?.information : nil, limit: limit, services
+            ) { [self] outcome in
                 let time = clock() - start
                 take(outcome, of: entry.url, until: now() + limit - time) { [self] result in
                     end(entry, result, after: time)
@@ -81,14 +85,13 @@ final class InformationLoader: Sendable {
         _ outcome: InformationRequest.Outcome, of url: ResourceURL, until end: Duration,
         _ completion: @escaping @Sendable (Result<ContentInformation, VolumeError>) -> Void
     ) {
+        let known = services.store.information(for: url.text)?.information
         switch outcome {
         case .information(let new):
             // One that is doubted may be of a mirror, with bytes that turn out to be the source's.
-            guard let known = services.store.information(for: url.text)?.information, known.length != nil else {
-                return completion(.success(files.learn(new, of: url)))
-            }
+            guard let known, known.length != nil else { return completion(.success(files.learn(new, of: url))) }
             files.settle(known, new, of: url, until: end) { completion(.success($0)) }
-        case .unchanged: completion(.failure(.failed))
+        case .unchanged: completion(known.map { .success(files.learn($0, of: url)) } ?? .failure(.failed))
         case .failure(let failure):
             services.logger.info("\(url): \(failure)")
             completion(.failure(VolumeError(failure)))

@@ -128,7 +128,7 @@ final class ListingRefresher: Sendable {
     ) -> Directory.Listed {
         var news = ListingNews(entries)
         if let old { for place in old.entries.indices { news.compare(old.entries, place, directory) } }
-        for url in news.contradicted { services.doubt(url) }
+        for (url, length) in news.contradicted { services.doubt(url, length: length) }
         let list = news.list
         let isSame = old.map { $0.entries == list } ?? false
         // The same object, so that a refresh without news takes no memory.

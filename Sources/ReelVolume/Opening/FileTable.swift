@@ -23,6 +23,8 @@ final class FileTable: Sendable {
         /// The files that opens get, by their keys: one a version. A file whose object was replaced by another of its
         /// version is not here any more: its readers go on.
         private var current: [String: [RemoteFile]] = [:]
+        /// The volume has ended: no read of a file may wait.
+        var isOver = false
 
         subscript(file: RemoteFile) -> Slot? {
             get { all[ObjectIdentifier(file.object)] }
@@ -89,21 +91,21 @@ final class FileTable: Sendable {
             key: services.keys.key(of: url, information), validator: information.validator,
             length: information.length ?? BlockSize.openEnd)
         let object = try services.store.object(for: wanted)
-        let file = slots.withLock { slots -> RemoteFile? in
+        let (file, isOver) = slots.withLock { slots -> (RemoteFile?, Bool) in
             let place = ObjectIdentifier(object)
             if slots.all[place]?.isLeaving == true {
                 if let retry { slots.all[place]!.waiting.append(retry) }
-                return nil
+                return (nil, slots.isOver)
             }
             if let file = slots.all[place]?.file {
                 slots.all[place]!.handles += 1
                 slots.all[place]!.keptUntil = .zero
-                return file
+                return (file, slots.isOver)
             }
             let file = RemoteFile(url, information, object, services)
             slots[file] = Slot(file: file, handles: 1, closedAt: .zero)
             slots.makeCurrent(file)
-            return file
+            return (file, slots.isOver)
         }
         guard let file else { return nil }
         object.holder = file
@@ -112,7 +114,15 @@ final class FileTable: Sendable {
         // bytes ends it again.
         file.revive()
         file.opened()
+        // A command may open files while the volume ends.
+        if isOver { file.shutdown() }
         return file
+    }
+
+    /// Fails the reads of all files, also of those that are opened later.
+    func shutdown() {
+        slots.withLock { $0.isOver = true }
+        for file in all { file.shutdown() }
     }
 
     /// One handle more of a file. - Returns: false if it is leaving the table, or has left it.

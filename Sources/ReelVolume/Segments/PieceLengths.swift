@@ -115,7 +115,7 @@ final class PieceLengths: Sendable {
 
     /// What the index has of a piece, nil if something is missing, or was contradicted.
     private func remembered(_ piece: PieceList.Piece) -> JoinedVersion.Part? {
-        guard let known = services.store.information(for: piece.url.text), known.checkedAt != Services.doubted,
+        guard let known = services.store.information(for: piece.url.text), !known.isDoubted,
             case .success(let length) = stored(piece, of: known.information)
         else { return nil }
         if piece.cipher == nil { return JoinedVersion.Part(piece: piece, resource: known.information, length: length) }

@@ -10,8 +10,9 @@ struct ListingNews {
     private let entries: EntryList
     /// The dates that stay, by place.
     private var kept: [Int: Int64] = [:]
-    /// The files for which it has other facts: information that the origin has confirmed of them is in doubt.
-    private(set) var contradicted: [ResourceURL] = []
+    /// The files for which it has other facts, and whether it has another length: information that the origin has
+    /// confirmed of them is in doubt.
+    private(set) var contradicted: [(url: ResourceURL, length: Bool)] = []
 
     init(_ entries: EntryList) { self.entries = entries }
 
@@ -42,7 +43,7 @@ struct ListingNews {
         if !isOther, shown.agrees(with: told), ExactText(url.text) == ExactText(key()) {
             kept[place] = shown.modified
         } else {
-            contradicted.append(url)
+            contradicted.append((url, told.length != nil && told.length != shown.length))
         }
     }
 }

@@ -84,7 +84,7 @@ final class Tree: Sendable {
         if !isDirectory, facts.length == nil {
             guard let remembered = services.store.information(for: entries.url(at: place).text) else { return nil }
             information = remembered.information
-            if asks, remembered.checkedAt == Services.doubted {
+            if asks, remembered.isDoubted {
                 askAgain(place, of: listed, in: parent, remembered.information)
             }
         }

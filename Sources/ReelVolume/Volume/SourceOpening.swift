@@ -130,7 +130,7 @@ struct SourceOpening {
     private func compared(_ entries: EntryList, of folder: SourcePlace) -> EntryList {
         var news = ListingNews(entries)
         _ = services.store.listing(folder.key, begin: { news = ListingNews(entries) }) { news.compare($0) }
-        for url in news.contradicted { services.doubt(url) }
+        for (url, length) in news.contradicted { services.doubt(url, length: length) }
         return news.list
     }
 

@@ -96,7 +96,7 @@ package final class Volume: Sendable {
         ahead.end()
         warming?.end()
         services.upstream.resolver?.stop()
-        for file in files.all { file.shutdown() }
+        files.shutdown()
         services.tier?.shutdown()
         services.endQueues()
     }

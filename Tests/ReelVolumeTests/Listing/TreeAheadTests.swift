@@ -210,9 +210,10 @@ import Testing
             }
             #expect(eventually { library.requests("/d05/") == 1 })
             directory.demand.giveUp()
-            library.gate.open()
-            read(fixture, [5])
+            let reader = startJoinable { fixture.names("d05") == .success(["film.mkv"]) }
             #expect(found.wait(atMost: .seconds(10)) { $0 } == true)
+            library.gate.open()
+            #expect(reader.join())
             #expect(library.requests("/d05/") == 2)
         }
     }

@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import TestKit
 import Testing
@@ -62,6 +63,19 @@ import Testing
                     _ = table.tick(now() + .seconds(60))
                     return table.all.isEmpty && object == nil
                 })
+        }
+    }
+
+    @Test("A read of a file that is opened while the volume ends does not wait")
+    func openedAtTheEnd() throws {
+        try withServices { services, _, _ in
+            let table = FileTable(services)
+            table.shutdown()
+            let information = ContentInformation(
+                length: 1000, validator: Validator(entityTag: nil, lastModified: 1))
+            let file = try #require(try table.openNow(ResourceURL("http://a/film.mkv")!, information))
+            let answer = file.refetch(0..<1).answer.wait(atMost: .seconds(60)) { $0 }
+            #expect(throws: VolumeError.failed) { try answer?.get() }
         }
     }
 }

@@ -89,6 +89,31 @@ import Testing
         }
     }
 
+    @Test("A listing that has no length any more makes the origin say that the body is the same, and not send it")
+    func listedWithoutLength() throws {
+        let listed = Shared<Int64?>(4000)
+        let server = try ScriptedServer { [film] request in
+            if request.path == "/" { return MirrorPair.page(["film.mkv"], listed.value) }
+            if request["if-none-match"] == "\"1\"" { return [.head(304, [("ETag", "\"1\"")])] }
+            let date = ("Last-Modified", "Tue, 02 Jan 2024 10:00:00 GMT")
+            let headers = [("ETag", "\"1\""), date, ("Connection", "close")]
+            return [.head(200, headers), .generated(film, ByteRange(0, 5000)), .close]
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"))
+        defer { fixture.remove() }
+        listed.change { $0 = nil }
+        var sent: [Int] = []
+        for _ in 1...2 {
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 6000).get() == bytes(0, 5000))
+            fixture.volume.close(file)
+            _ = try fixture.volume.maintenance.refresh("", isRecursive: false)
+            sent.append(server.requests.count { $0.path == "/film.mkv" && $0.range(of: 1 << 40)?.count != 1 })
+        }
+        #expect(sent[0] == sent[1])
+    }
+
     @Test func aSecondOpenReadsTheBodyThatRuns() throws {
         let gate = Gate()
         let steps: [ServerStep] = [
