@@ -51,7 +51,11 @@ enum Program {
         } else {
             try refuseUnknownCommand(words)
         }
-        return try Reelfs.parseAsRoot(words.map(flagWithoutValue))
+        words = try words.map(flagWithoutValue)
+        // The dump is help, too.
+        return try OptionTitles.$areWanted.withValue(words.first == "--experimental-dump-help") {
+            try Reelfs.parseAsRoot(words)
+        }
     }
 
     /// The parser knows no flag that may have a value.

@@ -14,10 +14,18 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
 
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: RowKey.self)
-        for group in rowGroups { given += try Self.given(in: group, values) }
+        if OptionTitles.areWanted {
+            for group in rowGroups { given += try Self.given(in: group, values) }
+        } else {
+            for group in rowGroups { given += try givenRows(RowArgument.all(of: group.group, Command.scope), values) }
+        }
     }
 
     var customMirror: Mirror {
+        if !OptionTitles.areWanted {
+            let rows = rowGroups.flatMap { RowArgument.all(of: $0.group, Command.scope) }
+            return Mirror(self, children: rows.map(\.child))
+        }
         // Of few options titles would say more than they do.
         let areMany = OptionTable.rows.count { $0.scope.contains(Command.scope) } > 10
         return Mirror(self, children: rowGroups.map { Self.child($0, isTitled: areMany) })
@@ -45,26 +53,36 @@ private struct GroupArguments<Command: OptionCommand, Group: RowGroup>: Parsable
     init() {}
 
     init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: RowKey.self)
-        for row in Self.arguments.map(\.row) {
-            let key = RowKey(stringValue: row.name)
-            if row.form == nil {
-                if try values.decode(Bool.self, forKey: key) { given.append(GivenOption(row.name, nil)) }
-            } else if row.repeats {
-                given += try values.decode([String].self, forKey: key).map { GivenOption(row.name, $0) }
-            } else if let value = try values.decodeIfPresent(String.self, forKey: key) {
-                given.append(GivenOption(row.name, value))
-            }
+        given = try givenRows(Self.arguments, decoder.container(keyedBy: RowKey.self))
+    }
+
+    var customMirror: Mirror { Mirror(self, children: Self.arguments.map(\.child)) }
+
+    private static var arguments: [RowArgument] { RowArgument.all(of: Group.group, Command.scope) }
+}
+
+/// Whether the options stand in groups under titles, as in help. A debug build of ArgumentParser makes the options of
+/// a type four times for each time that they are made of what holds it: one level less is a tenth of a second a
+/// command.
+enum OptionTitles {
+    @TaskLocal static var areWanted = true
+}
+
+private func givenRows(
+    _ arguments: [RowArgument], _ values: KeyedDecodingContainer<RowKey>
+) throws -> [GivenOption] {
+    var given: [GivenOption] = []
+    for row in arguments.map(\.row) {
+        let key = RowKey(stringValue: row.name)
+        if row.form == nil {
+            if try values.decode(Bool.self, forKey: key) { given.append(GivenOption(row.name, nil)) }
+        } else if row.repeats {
+            given += try values.decode([String].self, forKey: key).map { GivenOption(row.name, $0) }
+        } else if let value = try values.decodeIfPresent(String.self, forKey: key) {
+            given.append(GivenOption(row.name, value))
         }
     }
-
-    var customMirror: Mirror {
-        Mirror(self, children: Self.arguments.map { (label: $0.row.name, value: $0.wrapper) })
-    }
-
-    private static var arguments: [RowArgument] {
-        RowArgument.groups[Group.group, default: []].filter { $0.row.scope.contains(Command.scope) }
-    }
+    return given
 }
 
 /// A row, and the property wrapper that a declared option would have.
@@ -76,6 +94,12 @@ private struct RowArgument {
     /// are values that nothing changes.
     nonisolated(unsafe) static let groups = Dictionary(
         grouping: OptionTable.rows.map { RowArgument(row: $0, wrapper: $0.argument) }, by: \.row.group)
+
+    static func all(of group: OptionRow.Group, _ scope: OptionRow.Scope) -> [RowArgument] {
+        groups[group, default: []].filter { $0.row.scope.contains(scope) }
+    }
+
+    var child: (label: String?, value: Any) { (row.name, wrapper) }
 }
 
 private struct RowKey: CodingKey {
