@@ -246,9 +246,9 @@ import Testing
         try withFilms(films) { fixture, _ in
             let beginning = ByteRange(0, Self.mebibyte)
             for name in films.keys {
-                let file = try fixture.open(name).get()
-                fixture.volume.files.all[0].prefetch([beginning], as: .nextItem)
-                #expect(eventually { fixture.volume.files.all[0].object.present.covers(beginning) })
+                let file = try #require(try fixture.open(name).get() as? OpenFile)
+                file.remote.prefetch([beginning], as: .nextItem)
+                #expect(eventually { file.remote.object.present.covers(beginning) })
                 fixture.volume.close(file)
             }
             let programs = fixture.volume.services.programs
@@ -260,8 +260,7 @@ import Testing
                 }
                 fixture.volume.close(file)
             }
-            // What follows from a hit is decided behind it.
-            #expect(eventually { programs.areScanning(now: now()) })
+            #expect(programs.areScanning(now: now()))
         }
     }
 
