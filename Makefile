@@ -50,7 +50,7 @@ SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-pack
            Tests/Simulation/mutants Tests/side-by-side Tests/System/make-tree Tests/System/deb Tests/System/boot \
            Tests/System/release \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
-           mount-helpers/debian/prerm mount-helpers/debian/postrm
+           mount-helpers/release mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
            ZSHDIR='$(ZSHDIR)' PROGRAM='$(abspath $(PROGRAM))' SHARE='$(abspath $(SHARE))' mount-helpers/files
 # The search for tests needs an index of them. That of the system's modules and what a debugger knows of variables take
@@ -64,7 +64,7 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests test test-long test-system test-sanitizers fuzz simulate simulate-mutants demo bench \
-        bench-reliability fleet install install-built uninstall deb format lint clean
+        bench-reliability fleet install install-built uninstall deb release format lint clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -168,6 +168,10 @@ deb:  ## A Debian package for this distribution: .build/deb/reelfs_VERSION_ARCHI
 	@$(MAKE) --no-print-directory build
 	mount-helpers/debian/package $(PROGRAM) $(SHARE)
 	lintian --fail-on error,warning .build/deb/*.changes
+
+release: deb  ## What a release publishes, in .build/release-VERSION; nothing is tagged or sent (VERSION=0.1.0)
+	@$(INSTALL_PACKAGES) binutils
+	mount-helpers/release $(or $(VERSION),$(error make release VERSION=0.1.0))
 
 format:  ## Swift sources in the house's form
 	swift format -i --recursive --parallel --configuration .swift-format Package.swift Sources Tests
