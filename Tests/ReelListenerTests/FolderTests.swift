@@ -39,7 +39,7 @@ import Testing
 
     @Test("A playlist names films and music alone, in the order of their numbers, a line each")
     func playlist() {
-        let list = FolderPlaylist(base: "http://h/files/a&b/", folder) { false }
+        let list = FolderPlaylist(.m3u, base: "http://h/files/a&b/", folder) { false }
         #expect(
             text(list) == """
                 #EXTM3U
@@ -49,8 +49,22 @@ import Testing
                 http://h/files/a&b/10%20%3Cb%3E.mkv
 
                 """)
+        #expect(
+            text(FolderPlaylist(.xspf, base: "http://h/files/a&b/", folder) { false }) == """
+                <?xml version="1.0" encoding="UTF-8"?>
+                <playlist version="1" xmlns="http://xspf.org/ns/0/">
+                <trackList>
+                <track><location>http://h/files/a&amp;b/9%20&amp;amp;%3A%22%0A%C2%85%E2%80%A8%E2%80%A9.mkv</location>\
+                <title>9 &amp;amp;:&quot;????.mkv</title></track>
+                <track><location>http://h/files/a&amp;b/10%20%3Cb%3E.mkv</location><title>10 &lt;b&gt;.mkv</title></track>
+                </trackList>
+                </playlist>
+
+                """)
+        let empty = text(FolderPlaylist(.xspf, base: "", ListedFolder.films(0)) { false })
+        #expect(empty.hasSuffix("<trackList>\n</trackList>\n</playlist>\n"))
         // A client that has gone gets no order.
-        #expect(text(FolderPlaylist(base: "", folder) { true }).split(separator: "\n").count <= 3)
+        #expect(text(FolderPlaylist(.m3u, base: "", folder) { true }).split(separator: "\n").count <= 3)
     }
 
     @Test("A page of any length is made in short pieces, from a part of the folder each, and names each entry once")
@@ -79,7 +93,7 @@ import Testing
         // No folder is looked for a third time.
         #expect(folder.counts.items < 2 * count + 100)
         let films = ListedFolder.films(3000)
-        var list = FolderPlaylist(base: "http://h/", films) { false }
+        var list = FolderPlaylist(.m3u, base: "http://h/", films) { false }
         var lines = 0
         while let piece = list.next() {
             #expect(piece.count < Client.piece + 4096)

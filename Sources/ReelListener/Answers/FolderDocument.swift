@@ -123,8 +123,37 @@ package struct FolderPage: TextPieces {
     }
 }
 
-/// The films and music of a folder as an extended M3U, in the order in which people see names.
+/// The films and music of a folder, in the order in which people see names.
 package struct FolderPlaylist: TextPieces {
+    /// The raw value is the query of the folder's URL.
+    package enum Form: String, Sendable {
+        /// Extended M3U.
+        case m3u
+        /// XML Shareable Playlist Format, version 1 (xspf.org).
+        case xspf
+
+        package var mediaType: String { self == .m3u ? "audio/x-mpegurl" : "application/xspf+xml" }
+
+        fileprivate var head: String {
+            switch self {
+            case .m3u: "#EXTM3U\n"
+            case .xspf:
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                    + "<playlist version=\"1\" xmlns=\"http://xspf.org/ns/0/\">\n<trackList>\n"
+            }
+        }
+
+        fileprivate func entry(_ name: String, _ url: String) -> String {
+            switch self {
+            case .m3u: "#EXTINF:-1,\(withoutControls(name))\n\(url)\n"
+            case .xspf: "<track><location>\(markupText(url))</location><title>\(markupText(name))</title></track>\n"
+            }
+        }
+
+        fileprivate var end: String { self == .m3u ? "" : "</trackList>\n</playlist>\n" }
+    }
+
+    private let form: Form
     private let directory: any DirectoryHandle
     private let base: String
     /// Offsets of the directory's items, in the order of their names: four bytes for each.
@@ -136,7 +165,7 @@ package struct FolderPlaylist: TextPieces {
     /// - Parameters:
     ///   - base: the URL of the folder, with `/` at its end.
     ///   - isCancelled: makes the list end where it is.
-    package init(base: String, _ directory: any DirectoryHandle, isCancelled: () -> Bool) {
+    package init(_ form: Form, base: String, _ directory: any DirectoryHandle, isCancelled: () -> Bool) {
         var media: [(name: String, offset: UInt32)] = []
         directory.items(from: FolderWalk.first, withAttributes: false) { item in
             if !item.isDirectory, MediaName.isMedia(item.name), let offset = UInt32(exactly: item.nextOffset - 1) {
@@ -148,6 +177,7 @@ package struct FolderPlaylist: TextPieces {
             if isCancelled() { throw CancellationError() }
             return MediaName.precedes(one.name, other.name)
         }
+        self.form = form
         self.directory = directory
         self.base = base
         order = media.map(\.offset)
@@ -156,7 +186,7 @@ package struct FolderPlaylist: TextPieces {
     package mutating func next() -> [UInt8]? {
         guard var place else {
             place = 0
-            return Array("#EXTM3U\n".utf8)
+            return Array((form.head + (order.isEmpty ? form.end : "")).utf8)
         }
         if place == order.count { return nil }
         var text: [UInt8] = []
@@ -165,14 +195,14 @@ package struct FolderPlaylist: TextPieces {
             directory.items(from: offset, withAttributes: false) { item in
                 // An item that is hidden since then is left out.
                 if item.nextOffset == offset + 1 {
-                    text += "#EXTINF:-1,\(withoutControls(item.name))\n\(base)\(reference(item.name))\n".utf8
+                    text += form.entry(item.name, base + reference(item.name)).utf8
                 }
                 return false
             }
             place += 1
         }
         self.place = place
-        return text
+        return place == order.count ? text + form.end.utf8 : text
     }
 }
 

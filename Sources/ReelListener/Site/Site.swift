@@ -150,7 +150,7 @@ struct Site: Sendable {
         let path = ServedPath.tree(names, isFolder: true, root: root).text ?? "/"
         guard isFolder else { return try await send(ServedAnswer(301, [("Location", path)]), to: client) }
         let directory = try await tree.directory(node)
-        if request.query?.elementsEqual("m3u".utf8) == true {
+        if let query = request.query, let form = FolderPlaylist.Form(rawValue: String(decoding: query, as: UTF8.self)) {
             let base = (admission.base(request) ?? "") + path
             return try await send(in: playlists, to: client) {
                 let list = await aside { [isSorting] isCancelled in
@@ -160,9 +160,9 @@ struct Site: Sendable {
                         return ()
                     }
                     defer { isSorting.withLock { $0 = false } }
-                    return FolderPlaylist(base: base, directory, isCancelled: isCancelled)
+                    return FolderPlaylist(form, base: base, directory, isCancelled: isCancelled)
                 }
-                return ServedAnswer(200, [("Content-Type", "audio/x-mpegurl")], .pieces(list))
+                return ServedAnswer(200, [("Content-Type", form.mediaType)], .pieces(list))
             }
         }
         let headers = [
