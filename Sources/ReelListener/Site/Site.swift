@@ -87,7 +87,7 @@ struct Site: Sendable {
             return try await send(link(names, root, to: try await tree.target(of: node)), to: client)
         }
         if isFolder, !place.attributes.isDirectory { throw VolumeError.notFound }
-        if let properties { return try await send(properties, of: place, names, root, to: client) }
+        if let properties { return try await send(properties, of: place, names, asked: request.path, to: client) }
         if place.attributes.isDirectory {
             return try await sendFolder(request, names, isFolder: isFolder, root, node, to: client)
         }
@@ -116,8 +116,8 @@ struct Site: Sendable {
     /// The answer to PROPFIND (RFC 4918, section 9.1). Only a file that is asked for alone is opened: its tag is known
     /// then.
     private func send(
-        _ properties: PropertyRequest.Question, of place: ServedTree.Place, _ names: [String], _ root: ServedRoot,
-        to client: Client
+        _ properties: PropertyRequest.Question, of place: ServedTree.Place, _ names: [String],
+        asked path: ArraySlice<UInt8>, to client: Client
     ) async throws {
         let (node, attributes) = (place.node, place.attributes)
         var first = DAVProperties(name: names.last ?? "", isDirectory: attributes.isDirectory, attributes)
@@ -127,8 +127,11 @@ struct Site: Sendable {
             first.opened(served(names, node, file))
         }
         let directory = properties.isDeep && attributes.isDirectory ? try await tree.directory(node) : nil
-        let path = ServedPath.tree(names, isFolder: attributes.isDirectory, root: root).text ?? "/"
-        let list = DAVListing(path, first, directory, properties.wanted) { [tree] in
+        // As the client encodes it: neon's clients know themselves by nothing else.
+        let isWhole = !attributes.isDirectory || path.last == UInt8(ascii: "/")
+        let list = DAVListing(
+            String(decoding: path, as: UTF8.self) + (isWhole ? "" : "/"), first, directory, properties.wanted
+        ) { [tree] in
             tree.filesystem.forget($0, count: 1)
         }
         try await send(in: pages, to: client) { ServedAnswer(207, DAVMethod.headers, .pieces(list)) }

@@ -46,6 +46,8 @@ import Testing
             let answer = try find("/dav/plain.mp4", "0")
             let text = String(decoding: answer.body, as: UTF8.self)
             #expect(answer.status == 207 && head.status == 200)
+            let own = try find("/dav/%70lain.mp4", "0")
+            #expect(String(decoding: own.body, as: UTF8.self).contains("<D:href>/dav/%70lain.mp4</D:href>"))
             #expect(tag.isEmpty == false && text.contains("<D:getetag>") && text.contains(tag), "\(text)")
             let length = try #require(head.headers["content-length"])
             #expect(text.contains("<D:getcontentlength>\(length)<"), "\(text)")
