@@ -18,9 +18,9 @@ final class Household: Sendable {
     /// - Parameters:
     ///   - number: distinguishes its bytes from those of others.
     ///   - stream: the index of the file that comes without a length, nil for none.
-    init(folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble], stream: Int?) {
+    init(folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble], stream: Int?, _ form: RandomOrigin.Form) {
         (self.folder, self.seed) = (folder, seed)
-        origin = RandomOrigin(seed: seed, number: number, faults, stream: stream)
+        origin = RandomOrigin(seed: seed, number: number, faults, stream: stream, form: form)
     }
 
     static let address = "http://origin/"

@@ -127,18 +127,26 @@ struct Mount: Sendable {
         return (volume as? CatalogueVolume)?.sources.compactMap(\.volume) ?? []
     }
 
-    /// What is held or under way although no program has a file open, as sentences.
+    /// What is held or under way although no program has a file open, as sentences. Of a queue the next item is kept
+    /// for hours.
     var leftovers: [String] {
         var left: [String] = []
+        var kept: Set<Int64> = []
         for volume in volumes {
-            let files = volume.files.all.count
-            if files > 0 { left.append("\(files) files are open") }
+            var files = volume.files.all
+            if volume.tree.source.isQueue(volume.tree.source.root),
+                let next = files.first(where: { $0.openHandles == 0 })
+            {
+                kept.insert(next.object.file.row)
+                files.removeAll { $0 === next }
+            }
+            if !files.isEmpty { left.append("\(files.count) files are open") }
         }
-        let held = store.files.all.count { store.files.isHeld($0.row) }
-        if held > 0 { left.append("\(held) data files are held") }
+        let held = store.files.all.filter { store.files.isHeld($0.row) && !kept.contains($0.row) }
+        if !held.isEmpty { left.append("\(held.count) data files are held") }
         let requests = transports.all.withLock { $0 }.map(\.requestsUnderWay).reduce(0, +)
         if requests > 0 { left.append("\(requests) requests are under way") }
-        if store.bytesInMemory > 0 { left.append("\(store.bytesInMemory) bytes are in memory") }
+        if kept.isEmpty, store.bytesInMemory > 0 { left.append("\(store.bytesInMemory) bytes are in memory") }
         let usage = store.usage
         // What is pinned stays, and so does what is written beside it.
         let most = max(usage.cap, 2 * volume.maintenance.pinnedBytes) + World.indexGrowth

@@ -1,0 +1,124 @@
+import ReelCore
+
+/// A film of HLS: a file whose bytes lie in several resources, one behind another.
+package struct RandomFilm: Sendable {
+    /// One playlist that the film had, and what the segments that it names have had since.
+    struct Playlist: Sendable {
+        var segments: [RandomOrigin.File]
+        /// The versions that the segments had at one time, the newest last.
+        var moments: [[Int]]
+    }
+
+    /// The newest last. Of the others the origin has no segments any more.
+    var playlists: [Playlist] = []
+
+    /// Bytes of the film as it is now.
+    var length: Int64 { playlists.last?.segments.map(\.now.length).reduce(0, +) ?? 0 }
+
+    var text: [ServerStep] { answer(lines) }
+
+    private var lines: [String] {
+        let segments = playlists.last?.segments ?? []
+        return ["#EXTM3U", "#EXT-X-TARGETDURATION:2"] + segments.flatMap { ["#EXTINF:2,", $0.path] } + [
+            "#EXT-X-ENDLIST"
+        ]
+    }
+
+    /// It is live, has a discontinuity, or is none.
+    func wrongText(_ random: inout SeededGenerator) -> [ServerStep] {
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: answer(lines.dropLast())
+        case 1: answer(lines.prefix(4) + ["#EXT-X-DISCONTINUITY"] + lines.dropFirst(4))
+        case 2: answer(["#EXTM3U"])
+        default: answer(lines.flatMap { ["# a remark", $0, ""] })
+        }
+    }
+
+    private func answer(_ lines: some Sequence<String>) -> [ServerStep] { Self.answer(lines) }
+
+    static func answer(_ lines: some Sequence<String>) -> [ServerStep] {
+        let text = lines.map { $0 + "\n" }.joined()
+        return ServerStep.answer(200, [("Content-Type", "application/vnd.apple.mpegurl")], body: text)
+    }
+}
+
+/// What one handle of a film has given. A handle has one playlist, and one version of each segment: those whose bytes
+/// it has given were there at one time. Where a segment begins follows from the lengths of those before it, of which
+/// the program may have been told at other times.
+struct RandomFilmRead {
+    private struct Candidate {
+        let playlist: Int
+        let lengths: [Int64]
+        /// The versions that the bytes can be of, by the segments that were read.
+        var versions: [Int: [Int]] = [:]
+    }
+
+    private struct Place: Hashable {
+        var playlist: Int
+        var segment: Int
+        var version: Int
+        var start: Int64
+    }
+
+    /// nil until bytes have come.
+    private var candidates: [Candidate]?
+
+    /// - Returns: whether the bytes can be of the same film as those before.
+    mutating func take(_ bytes: ArraySlice<UInt8>, at offset: Int64, of film: RandomFilm) -> Bool {
+        var known: [Place: Bool] = [:]
+        let possible = candidates ?? Self.all(of: film)
+        let fitting = possible.compactMap { candidate in
+            bytes.withUnsafeBytes { Self.narrowed(candidate, $0, at: offset, film, &known) }
+        }
+        if !fitting.isEmpty { candidates = fitting }
+        return !fitting.isEmpty
+    }
+
+    /// A segment that is replaced under its name is only found to be another one when it is asked for.
+    func isNewest(of film: RandomFilm) -> Bool {
+        candidates.map { $0.contains { $0.playlist == film.playlists.count - 1 } } ?? (film.length == 0)
+    }
+
+    private static func all(of film: RandomFilm) -> [Candidate] {
+        film.playlists.enumerated().flatMap { number, playlist -> [Candidate] in
+            var all: [[Int64]] = [[]]
+            for segment in playlist.segments {
+                let lengths = Set(segment.versions.map(\.length)).sorted()
+                all = all.flatMap { before in lengths.map { before + [$0] } }
+            }
+            return all.map { Candidate(playlist: number, lengths: $0) }
+        }
+    }
+
+    private static func narrowed(
+        _ candidate: Candidate, _ bytes: UnsafeRawBufferPointer, at offset: Int64, _ film: RandomFilm,
+        _ known: inout [Place: Bool]
+    ) -> Candidate? {
+        var candidate = candidate
+        let playlist = film.playlists[candidate.playlist]
+        let end = offset + Int64(bytes.count)
+        var start: Int64 = 0
+        for (number, length) in candidate.lengths.enumerated() {
+            defer { start += length }
+            let part = ByteRange(max(start, offset), max(start, offset, min(start + length, end)))
+            if part.isEmpty { continue }
+            let read = UnsafeRawBufferPointer(rebasing: bytes[Int(part.lower - offset)..<Int(part.upper - offset)])
+            let all = playlist.segments[number].versions
+            let fitting = (candidate.versions[number] ?? Array(all.indices)).filter { version in
+                guard all[version].length == length else { return false }
+                let place = Place(playlist: candidate.playlist, segment: number, version: version, start: start)
+                let fits =
+                    known[place] ?? (all[version].bytes.firstDifference(in: read, from: part.lower - start) == nil)
+                known[place] = fits
+                return fits
+            }
+            if fitting.isEmpty { return nil }
+            candidate.versions[number] = fitting
+        }
+        let isWithin = end <= start
+        let wasThere = playlist.moments.contains { moment in
+            candidate.versions.allSatisfy { number, versions in versions.contains(moment[number]) }
+        }
+        return isWithin && wasThere ? candidate : nil
+    }
+}
