@@ -7,8 +7,9 @@ final class Prebuffer: Sendable {
     /// The item that is being fetched, or was fetched last.
     private struct Next {
         let item: String
-        /// nil until it is open.
-        var file: RemoteFile?
+        /// nil until it is open. The table of files has it for as long as a reader is expected, or reads it: whoever
+        /// holds it longer keeps its bytes from leaving the cache.
+        weak var file: RemoteFile?
         var wantsMore = false
     }
 
