@@ -105,11 +105,13 @@ struct World {
             findings.find("\(scene.mount.damagedBlocks) blocks are damaged, on a disk that is well")
         }
         scene.kernel.forgetAll()
-        within(Self.healing * 3) { scene.mount.leftovers.isEmpty }
-        if !scene.mount.leftovers.isEmpty {
-            for line in Simulation.threads + scene.mount.held { Simulation.tell(line) }
+        var leftovers: [String] = []
+        within(Self.healing * 3) {
+            leftovers = scene.mount.leftovers
+            return leftovers.isEmpty
         }
-        for left in scene.mount.leftovers { findings.find("nothing is open, and \(left)") }
+        if !leftovers.isEmpty { for line in Simulation.threads + scene.mount.held { Simulation.tell(line) } }
+        for left in leftovers { findings.find("nothing is open, and \(left)") }
         let used = Disk.used(scene.cache)
         Simulation.tell("\(scene.mount.cache)")
         if ![.commands, .disk].contains(where: shape.has), used > shape.cap + Self.indexGrowth {

@@ -74,6 +74,34 @@ struct RandomFilmRead {
         return !fitting.isEmpty
     }
 
+    /// The playlists, versions of segments and places of segments that are possible so far.
+    var description: String {
+        (candidates ?? []).map { "playlist \($0.playlist), versions \($0.versions), lengths \($0.lengths)" }.joined(
+            separator: "; ")
+    }
+
+    /// Which segments bytes are of, wherever these begin. - Parameter offset: of the bytes in the film.
+    static func places(of bytes: ArraySlice<UInt8>, at offset: Int64, in film: RandomFilm) -> String {
+        var places: [String] = []
+        for candidate in all(of: film) {
+            var start: Int64 = 0
+            for (number, length) in candidate.lengths.enumerated() {
+                defer { start += length }
+                let count = min(Int64(bytes.count), start + length - offset, 4096)
+                guard start <= offset, count > 0 else { continue }
+                for (version, one) in film.playlists[candidate.playlist].segments[number].versions.enumerated() {
+                    let difference = bytes.prefix(Int(count)).withUnsafeBytes {
+                        one.bytes.firstDifference(in: $0, from: offset - start)
+                    }
+                    if difference == nil {
+                        places.append("playlist \(candidate.playlist), segment \(number), version \(version)")
+                    }
+                }
+            }
+        }
+        return Set(places).sorted().joined(separator: "; ")
+    }
+
     /// A segment that is replaced under its name is only found to be another one when it is asked for.
     func isNewest(of film: RandomFilm) -> Bool {
         candidates.map { $0.contains { $0.playlist == film.playlists.count - 1 } } ?? (film.length == 0)

@@ -228,8 +228,9 @@ package final class RandomOrigin: Sendable {
             // Of a name that was never opened nothing is remembered.
             if Int.random(in: 0..<3, using: &state.random) == 0 {
                 let (folder, title) = (state.files[index].folder, state.files[index].title)
-                state.files[index].place = "\(folder)\(count) \(title)"
-                if form == .tree { state.files[index].name = state.files[index].place }
+                let place = "\(folder)\(count) \(title)"
+                state.files[index].place = form == .tree ? place : "media/" + place + ".mp3"
+                if form == .tree { state.files[index].name = place }
             }
         }
     }

@@ -23,7 +23,9 @@ package struct RandomRead {
     package mutating func take(_ bytes: ArraySlice<UInt8>, at offset: Int64) -> String? {
         if let film = origin.files[file].film {
             if self.film.take(bytes, at: offset, of: film) { return nil }
-            return "\(bytes.count) bytes at \(offset) are of no segments that the handle had: \(bytes.prefix(16))"
+            return
+                "\(bytes.count) bytes at \(offset) begin with those of \(RandomFilmRead.places(of: bytes, at: offset, in: film)), and the "
+                + "handle had \(self.film.description): \(bytes.prefix(16))"
         }
         let all = origin.versions(of: file)
         let possible = versions ?? all
