@@ -4,6 +4,8 @@ import ReelCore
 struct RandomFeed {
     /// The newest first.
     var episodes: [RandomOrigin.File]
+    /// A query behind their URLs.
+    var signature: String
 
     private struct Item {
         var title: String
@@ -19,7 +21,7 @@ struct RandomFeed {
 
     private var items: [Item] {
         episodes.map {
-            Item(title: $0.title, published: $0.published, href: $0.path, length: "\($0.now.length)")
+            Item(title: $0.title, published: $0.published, href: $0.path + signature, length: "\($0.now.length)")
         }
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 
 /// A film of HLS: a file whose bytes lie in several resources, one behind another.
@@ -5,36 +6,58 @@ package struct RandomFilm: Sendable {
     /// One playlist that the film had, and what the segments that it names have had since.
     struct Playlist: Sendable {
         var segments: [RandomOrigin.File]
+        /// nil if the segments' bytes are those of the film.
+        var cipher: SegmentCipher?
+        /// The versions of each segment as they are enciphered; empty without a cipher.
+        var enciphered: [[SegmentCipher.Made]]
         /// The versions that the segments had at one time, the newest last.
         var moments: [[Int]]
+
+        /// Bytes of the film that a version of a segment has.
+        func length(_ version: Int, of segment: Int) -> Int64 {
+            cipher == nil ? segments[segment].versions[version].length : enciphered[segment][version].length
+        }
+
+        /// Whether bytes are those of a version of a segment from an offset in it on.
+        func has(_ bytes: UnsafeRawBufferPointer, at offset: Int64, _ version: Int, of segment: Int) -> Bool {
+            if cipher == nil {
+                return segments[segment].versions[version].bytes.firstDifference(in: bytes, from: offset) == nil
+            }
+            return enciphered[segment][version].plain.withUnsafeBytes { plain in
+                memcmp(plain.baseAddress! + Int(offset), bytes.baseAddress!, bytes.count) == 0
+            }
+        }
     }
 
     /// The newest last. Of the others the origin has no segments any more.
     var playlists: [Playlist] = []
 
     /// Bytes of the film as it is now.
-    var length: Int64 { playlists.last?.segments.map(\.now.length).reduce(0, +) ?? 0 }
+    var length: Int64 {
+        guard let last = playlists.last else { return 0 }
+        return last.segments.indices.map { last.length(last.segments[$0].versions.count - 1, of: $0) }.reduce(0, +)
+    }
 
-    var text: [ServerStep] { answer(lines) }
+    /// - Parameter signature: a query behind the URLs of segments.
+    func text(_ signature: String) -> [ServerStep] { Self.answer(lines(signature)) }
 
-    private var lines: [String] {
+    private func lines(_ signature: String) -> [String] {
         let segments = playlists.last?.segments ?? []
-        return ["#EXTM3U", "#EXT-X-TARGETDURATION:2"] + segments.flatMap { ["#EXTINF:2,", $0.path] } + [
-            "#EXT-X-ENDLIST"
-        ]
+        let named = segments.flatMap { ["#EXTINF:2,", $0.path + signature] }
+        let cipher = playlists.last?.cipher.map { [$0.line(signature)] } ?? []
+        return ["#EXTM3U", "#EXT-X-TARGETDURATION:2"] + cipher + named + ["#EXT-X-ENDLIST"]
     }
 
     /// It is live, has a discontinuity, or is none.
-    func wrongText(_ random: inout SeededGenerator) -> [ServerStep] {
-        switch Int.random(in: 0..<4, using: &random) {
-        case 0: answer(lines.dropLast())
-        case 1: answer(lines.prefix(4) + ["#EXT-X-DISCONTINUITY"] + lines.dropFirst(4))
-        case 2: answer(["#EXTM3U"])
-        default: answer(lines.flatMap { ["# a remark", $0, ""] })
+    func wrongText(_ signature: String, _ random: inout SeededGenerator) -> [ServerStep] {
+        let lines = lines(signature)
+        return switch Int.random(in: 0..<4, using: &random) {
+        case 0: Self.answer(lines.dropLast())
+        case 1: Self.answer(lines.prefix(4) + ["#EXT-X-DISCONTINUITY"] + lines.dropFirst(4))
+        case 2: Self.answer(["#EXTM3U"])
+        default: Self.answer(lines.flatMap { ["# a remark", $0, ""] })
         }
     }
-
-    private func answer(_ lines: some Sequence<String>) -> [ServerStep] { Self.answer(lines) }
 
     static func answer(_ lines: some Sequence<String>) -> [ServerStep] {
         let text = lines.map { $0 + "\n" }.joined()
@@ -89,11 +112,13 @@ struct RandomFilmRead {
                 defer { start += length }
                 let count = min(Int64(bytes.count), start + length - offset, 4096)
                 guard start <= offset, count > 0 else { continue }
-                for (version, one) in film.playlists[candidate.playlist].segments[number].versions.enumerated() {
-                    let difference = bytes.prefix(Int(count)).withUnsafeBytes {
-                        one.bytes.firstDifference(in: $0, from: offset - start)
+                let playlist = film.playlists[candidate.playlist]
+                for version in playlist.segments[number].versions.indices
+                where playlist.length(version, of: number) == length {
+                    let isOf = bytes.prefix(Int(count)).withUnsafeBytes {
+                        playlist.has($0, at: offset - start, version, of: number)
                     }
-                    if difference == nil {
+                    if isOf {
                         places.append("playlist \(candidate.playlist), segment \(number), version \(version)")
                     }
                 }
@@ -110,8 +135,8 @@ struct RandomFilmRead {
     private static func all(of film: RandomFilm) -> [Candidate] {
         film.playlists.enumerated().flatMap { number, playlist -> [Candidate] in
             var all: [[Int64]] = [[]]
-            for segment in playlist.segments {
-                let lengths = Set(segment.versions.map(\.length)).sorted()
+            for (segment, file) in playlist.segments.enumerated() {
+                let lengths = Set(file.versions.indices.map { playlist.length($0, of: segment) }).sorted()
                 all = all.flatMap { before in lengths.map { before + [$0] } }
             }
             return all.map { Candidate(playlist: number, lengths: $0) }
@@ -131,12 +156,11 @@ struct RandomFilmRead {
             let part = ByteRange(max(start, offset), max(start, offset, min(start + length, end)))
             if part.isEmpty { continue }
             let read = UnsafeRawBufferPointer(rebasing: bytes[Int(part.lower - offset)..<Int(part.upper - offset)])
-            let all = playlist.segments[number].versions
-            let fitting = (candidate.versions[number] ?? Array(all.indices)).filter { version in
-                guard all[version].length == length else { return false }
+            let all = Array(playlist.segments[number].versions.indices)
+            let fitting = (candidate.versions[number] ?? all).filter { version in
+                guard playlist.length(version, of: number) == length else { return false }
                 let place = Place(playlist: candidate.playlist, segment: number, version: version, start: start)
-                let fits =
-                    known[place] ?? (all[version].bytes.firstDifference(in: read, from: part.lower - start) == nil)
+                let fits = known[place] ?? playlist.has(read, at: part.lower - start, version, of: number)
                 known[place] = fits
                 return fits
             }

@@ -89,12 +89,20 @@ package final class RandomOrigin: Sendable {
     private let number: UInt64
     /// What may happen to a request at all.
     private let troubles: [Trouble]
+    /// Where half of its redirects lead, nil for none.
+    private let elsewhere: String?
+    /// Behind the URLs in feeds and playlists.
+    private let signature: String
 
-    /// - Parameter stream: the index of the file that is one, nil for none.
+    /// - Parameters:
+    ///   - stream: the index of the file that is one, nil for none.
+    ///   - elsewhere: another origin that has all of it, nil for none.
+    ///   - signature: a query that the URLs in its feed or its playlists have.
     package init(
         seed: UInt64, number: UInt64 = 0, _ troubles: [Trouble] = Trouble.allCases, stream: Int? = nil,
-        form: Form = .tree
+        form: Form = .tree, elsewhere: String? = nil, signature: String = ""
     ) {
+        (self.elsewhere, self.signature) = (elsewhere, signature)
         self.number = number << 48
         self.troubles = troubles
         self.form = form
@@ -261,7 +269,15 @@ package final class RandomOrigin: Sendable {
                 let place = "film-\(index)/\(number)-\(segment).ts"
                 return File(name: place, title: place, folder: "", place: place, identity: identity, isStream: false)
             }
-            film.playlists.append(RandomFilm.Playlist(segments: segments, moments: []))
+            state.segmentVersions += 1
+            let isEnciphered = Bool.random(using: &state.random)
+            let cipher = SegmentCipher(
+                seed: self.number | 1 << 47 | state.segmentVersions, at: "film-\(index)/\(number).key",
+                hasVector: Bool.random(using: &state.random))
+            film.playlists.append(
+                RandomFilm.Playlist(
+                    segments: segments, cipher: isEnciphered ? cipher : nil,
+                    enciphered: segments.map { _ in [] }, moments: []))
             for segment in segments.indices { replaceSegment(segment, &film, &state) }
         } else {
             let segments = film.playlists.last!.segments.indices
@@ -275,11 +291,19 @@ package final class RandomOrigin: Sendable {
 
     private func replaceSegment(_ segment: Int, _ film: inout RandomFilm, _ state: inout State) {
         let last = film.playlists.count - 1
+        let file = film.playlists[last].segments[segment]
         state.segmentVersions += 1
-        film.playlists[last].segments[segment].versions.append(
-            version(
-                after: film.playlists[last].segments[segment], segmentLengths,
-                seed: number | 1 << 47 | state.segmentVersions, &state.random))
+        var version = version(
+            after: file, segmentLengths, seed: number | 1 << 47 | state.segmentVersions, &state.random)
+        if let cipher = film.playlists[last].cipher {
+            version.length = (version.length + SegmentCipher.block - 1) / SegmentCipher.block * SegmentCipher.block
+            while file.identity == .length, file.versions.contains(where: { $0.length == version.length }) {
+                version.length += SegmentCipher.block
+            }
+            let padding = Int.random(in: 1...16, using: &state.random)
+            film.playlists[last].enciphered[segment].append(cipher.made(version, padding: padding, of: segment))
+        }
+        film.playlists[last].segments[segment].versions.append(version)
     }
 
     /// The steps that answer a request.
@@ -296,6 +320,9 @@ package final class RandomOrigin: Sendable {
             let random = SeededGenerator(seed: state.random.next())
             return (place, isHit ? state.kinds.randomElement(using: &state.random) : nil, random)
         }
+        if trouble == .redirect, let elsewhere, random.seed % 2 == 0 {
+            return ServerStep.answer(307, [("Location", elsewhere + "/moved" + path)])
+        }
         switch place {
         case .document(let document): return answer(request, document, trouble, random)
         case .file(let file):
@@ -306,13 +333,14 @@ package final class RandomOrigin: Sendable {
             note(steps, to: request, of: file)
             return steps
         case .segment(let segment, let file):
-            guard let asked = files[file].film?.playlists.last?.segments[segment] else { return ServerStep.answer(404) }
+            guard let playlist = files[file].film?.playlists.last else { return ServerStep.answer(404) }
+            let asked = playlist.segments[segment]
             var answer = RandomAnswer(request, asked, random)
             // A length that is none moves all segments behind it: nobody could say which bytes are right there.
             let isLie = trouble.map { [.wrongTotal, .oddRange, .unsatisfiable].contains($0) } ?? false
             let steps = trouble.map { answer.steps(isLie ? .status : $0) } ?? answer.good()
             note(steps, to: request, of: file)
-            return steps
+            return playlist.enciphered[segment].last?.steps(steps, of: asked.now.length) ?? steps
         }
     }
 
@@ -329,11 +357,18 @@ package final class RandomOrigin: Sendable {
         _ request: ServerRequest, _ document: String, _ trouble: Trouble?, _ random: SeededGenerator
     ) -> [ServerStep] {
         var random = random
-        let files = files
+        let (files, signature) = (files, signature)
         let good: [ServerStep]
         let wrong: (inout SeededGenerator) -> [ServerStep]
         if let film = files.first(where: { $0.film != nil && $0.place == document })?.film {
-            (good, wrong) = (film.text, film.wrongText)
+            (good, wrong) = (film.text(signature), { film.wrongText(signature, &$0) })
+        } else if let cipher = files.lazy.compactMap({ $0.film?.playlists.last?.cipher }).first(where: {
+            $0.place == document
+        }) {
+            good = [
+                .head(200, [("Content-Type", "application/octet-stream"), ("Content-Length", "16")]), .body(cipher.key),
+            ]
+            wrong = { _ in ServerStep.answer(200, body: "no key") }
         } else if form == .films, document.isEmpty {
             let lines = [
                 "#EXTM3U", "#EXT-X-STREAM-INF:BANDWIDTH=2000000,RESOLUTION=1280x720", "0.m3u8",
@@ -342,7 +377,7 @@ package final class RandomOrigin: Sendable {
             good = RandomFilm.answer(lines)
             wrong = { RandomFilm.answer(lines.prefix(Int.random(in: 1...3, using: &$0))) }
         } else if form == .feed, document.isEmpty {
-            let feed = RandomFeed(episodes: files.reversed())
+            let feed = RandomFeed(episodes: files.reversed(), signature: signature)
             (good, wrong) = (feed.answer(), feed.wrongAnswer)
         } else if form == .tree, folders.contains(document) {
             let listing = RandomListing(folder: document, files: files.filter { $0.folder == document })
