@@ -7,8 +7,29 @@ import Testing
 
 @testable import ReelVolume
 
-/// In virtual time.
 @Suite struct NextItemTests {
+    @Test("The next item of a list is asked for with the list's login")
+    func login() throws {
+        let film = FileOrigin(length: 6 << 20)
+        let server = try ScriptedServer { request in
+            if request["authorization"] == nil {
+                return ServerStep.answer(401, [("WWW-Authenticate", "Basic realm=\"films\"")])
+            }
+            return request.path == "/list.m3u"
+                ? ServerStep.answer(200, [("Content-Type", "audio/mpegurl")], body: "#EXTM3U\na.mkv\nb.mkv\n")
+                : film.answer(request)
+        }
+        defer { server.stop() }
+        let list = server.url("/list.m3u").text.replacing("http://", with: "http://ann:word@")
+        let fixture = try VolumeFixture(list)
+        defer { fixture.remove() }
+        let file = try fixture.open("a.mkv").get()
+        #expect(fixture.readAll(file).isRight(film, 0, 6 << 20))
+        fixture.volume.close(file)
+        #expect(eventually { fixture.cached("b.mkv") > 0 })
+    }
+
+    /// In virtual time.
     @Test("The next item is held for no longer than somebody reads it, once it was opened")
     func left() throws {
         let film = FileOrigin(length: 6 << 20)
