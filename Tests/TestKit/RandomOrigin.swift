@@ -320,7 +320,7 @@ package final class RandomOrigin: Sendable {
             let random = SeededGenerator(seed: state.random.next())
             return (place, isHit ? state.kinds.randomElement(using: &state.random) : nil, random)
         }
-        if trouble == .redirect, let elsewhere, random.seed % 2 == 0 {
+        if trouble == .redirect, !asMirror, let elsewhere, random.seed % 2 == 0 {
             return ServerStep.answer(307, [("Location", elsewhere + "/moved" + path)])
         }
         switch place {

@@ -1,6 +1,7 @@
 import CCrypto
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelSources
 import ReelThreads
 import TestKit
@@ -380,13 +381,15 @@ import Testing
             var isWell = true
             var bytes: [UInt8] { HLSTests.encrypted(plain, number: 0) }
         }
-        let stored = Shared(Stored(plain: GeneratedBytes(seed: 1).bytes(ByteRange(0, 4000)), tag: "\"1\"", isWell: false))
+        let stored = Shared(
+            Stored(plain: GeneratedBytes(seed: 1).bytes(ByteRange(0, 4000)), tag: "\"1\"", isWell: false))
         let server: SimulatedTransport.Server = { request in
             if request.path == "/k" { return [.head(200, [("Content-Length", "16")]), .body(Self.key)] }
             guard request.path == "/0.ts" else {
                 return ServerStep.answer(
                     200, [("Content-Type", "audio/mpegurl")],
-                    body: "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-KEY:METHOD=AES-128,URI=\"k\"\n0.ts\n#EXT-X-ENDLIST\n")
+                    body:
+                        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-KEY:METHOD=AES-128,URI=\"k\"\n0.ts\n#EXT-X-ENDLIST\n")
             }
             let (bytes, now) = (stored.value.bytes, stored.value)
             let all = ByteRange(0, Int64(bytes.count))
