@@ -84,13 +84,14 @@ let package = Package(
         .executableTarget(
             name: "Simulate",
             dependencies: [
-                "ReelFuse", "ReelVolume", "ReelCache", "ReelCore", "ReelFilesystem", "ReelSources", "ReelThreads",
-                "CDisk", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
+                "ReelFuse", "ReelVolume", "ReelCache", "ReelCore", "ReelFilesystem", "ReelHTTP", "ReelSources",
+                "ReelThreads", "CDisk", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
             ], path: "Tests/Simulation", exclude: ["Mutants", "mutants"]),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .target(name: "CDisk", path: "Tests/CDisk"),
         .target(name: "CBytes", path: "Tests/CBytes", cSettings: [.unsafeFlags(["-O2"])]),
-        .target(name: "TestKit", dependencies: ["CBytes", "ReelCore", "ReelThreads"], path: "Tests/TestKit"),
+        .target(
+            name: "TestKit", dependencies: ["CBytes", "CCrypto", "ReelCore", "ReelThreads"], path: "Tests/TestKit"),
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
         .testTarget(name: "ReelThreadsTests", dependencies: ["ReelThreads", "TestKit"]),
         .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),

@@ -9,6 +9,7 @@ final class Findings: Sendable {
 
     func find(_ sentence: String) {
         Simulation.tell("FOUND \(sentence)")
-        sentences.withLock { $0.append(sentence) }
+        // The first of each is enough.
+        sentences.withLock { if !$0.contains(sentence) { $0.append(sentence) } }
     }
 }

@@ -11,6 +11,7 @@ final class Household: Sendable {
     let folder: String
     let origin: RandomOrigin
     let seed: UInt64
+    let secrets: Secrets
     private let links = Links()
     /// Until then no server of it says a word.
     private let silence = Mutex(Duration.zero)
@@ -18,30 +19,39 @@ final class Household: Sendable {
     /// - Parameters:
     ///   - number: distinguishes its bytes from those of others.
     ///   - stream: the index of the file that comes without a length, nil for none.
-    init(folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble], stream: Int?) {
-        (self.folder, self.seed) = (folder, seed)
-        origin = RandomOrigin(seed: seed, number: number, faults, stream: stream)
+    init(
+        folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble], stream: Int?, _ form: RandomOrigin.Form,
+        _ secrets: Secrets
+    ) {
+        (self.folder, self.seed, self.secrets) = (folder, seed, secrets)
+        origin = RandomOrigin(
+            seed: seed, number: number, faults, stream: stream, form: form,
+            elsewhere: Secrets.elsewhere, signature: secrets.signature)
     }
 
     static let address = "http://origin/"
+
+    /// With user and password.
+    var address: String { "http://user:\(secrets.password)@origin/" }
 
     func transport(_ line: Line, seed: UInt64) -> SimulatedTransport {
         let (origin, links) = (origin, links)
         let servers: [String: SimulatedTransport.Server] = [
             "http://origin": { origin.answer($0) }, "http://mirror": { origin.answerAsMirror($0) },
             "http://shared": { origin.answer($0) }, "http://links": { links.answer($0, for: origin) },
+            Secrets.elsewhere: { origin.answer($0) },
         ]
         let heard = servers.mapValues { server -> SimulatedTransport.Server in
             { @Sendable [self] request in now() < silence.withLock { $0 } ? [.stall] : server(request) }
         }
-        return SimulatedTransport(heard, line, seed: seed)
+        return SimulatedTransport(heard, line, headers: secrets.headers, watch: secrets.look, seed: seed)
     }
 
     /// The cable is out.
     func beSilent(for pause: Duration) { silence.withLock { $0 = now() + pause } }
 
     func finder(_ shape: Shape, seed: UInt64) -> (any PlaceFinder)? {
-        shape.has(.resolver) ? LinkFinder(links, seed: seed) : nil
+        shape.has(.resolver) ? LinkFinder(links, secrets, seed: seed) : nil
     }
 
     /// The links that were given out so far expire.
@@ -76,10 +86,11 @@ private final class Links: Sendable {
 /// A resolver that takes its time, and fails now and then.
 private final class LinkFinder: PlaceFinder {
     private let links: Links
+    private let secrets: Secrets
     private let random: Mutex<SeededGenerator>
 
-    init(_ links: Links, seed: UInt64) {
-        self.links = links
+    init(_ links: Links, _ secrets: Secrets, seed: UInt64) {
+        (self.links, self.secrets) = (links, secrets)
         random = Mutex(SeededGenerator(seed: seed))
     }
 
@@ -93,11 +104,13 @@ private final class LinkFinder: PlaceFinder {
         }
         Simulation.sleep(min(.milliseconds(pause), limit))
         if .milliseconds(pause) > limit || !isWell && chance == 0 { return .failure(PlaceFailure("no link")) }
-        let place = question.url.text.dropFirst(Household.address.utf8.count)
+        // Without the query, which signs it.
+        let place = question.url.text.dropFirst(Household.address.utf8.count).prefix { $0 != "?" }
         guard let url = ResourceURL("http://links/\(place)?link=\(links.current)") else {
             return .failure(PlaceFailure("no URL"))
         }
-        return .success(PlaceAnswer(url: url, lifetime: chance < 2 ? .seconds(lifetime) : nil))
+        return .success(
+            PlaceAnswer(url: url, headers: [secrets.linkHeader], lifetime: chance < 2 ? .seconds(lifetime) : nil))
     }
 
     func stop() {}

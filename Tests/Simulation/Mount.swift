@@ -23,14 +23,15 @@ struct Mount: Sendable {
 
     init(_ world: World, _ shape: Shape, _ cache: String, _ households: [Household], seed: UInt64) throws {
         self.households = households
-        var logger = Logger(label: "simulation") { _ in StoryLog() }
+        let findings = world.findings
+        var logger = Logger(label: "simulation") { _ in StoryLog(findings: findings) }
         logger.logLevel = .info
         let key = Self.key(shape)
         let store = try Store(
             directory: cache, source: Household.address, limits: CacheLimits(cap: shape.cap), owner: "/nowhere",
             cipher: key.map { CacheCipher(master: $0) })
         self.store = store
-        let options = Self.options(world, shape, seed: seed)
+        let options = Self.options(world, shape, households[0].secrets, seed: seed)
         let transports = Transports()
         self.transports = transports
         if shape.has(.catalogue) {
@@ -45,7 +46,7 @@ struct Mount: Sendable {
         while volume == nil {
             do {
                 volume = try Volume.open(
-                    Household.address, origin: transport, store: store, options: options, logger: logger,
+                    households[0].address, origin: transport, store: store, options: options, logger: logger,
                     finder: households[0].finder(shape, seed: seed))
             } catch {
                 Simulation.tell("no mount: \(error)")
@@ -58,19 +59,20 @@ struct Mount: Sendable {
 
     private static func key(_ shape: Shape) -> SecretBytes? { shape.has(.encrypted) ? SecretBytes(count: 32) : nil }
 
-    private static func options(_ world: World, _ shape: Shape, seed: UInt64) -> VolumeOptions {
+    private static func options(_ world: World, _ shape: Shape, _ secrets: Secrets, seed: UInt64) -> VolumeOptions {
         VolumeOptions(
             timeout: World.timeout, refresh: refresh, keepNext: seed % 5 == 3 ? 2 : 0,
             mirrors: shape.has(.mirror) ? [ResourceURL("http://mirror/")!] : [],
-            via: shape.has(.shared) ? SharedCache(ResourceURL("http://shared/")!) : nil,
-            tier: shape.has(.tier) ? tier(world.bucket, key(shape), seed: seed) : nil)
+            via: shape.has(.shared)
+                ? SharedCache(ResourceURL("http://shared/")!, getsCredentials: secrets.sharedGetsLogin) : nil,
+            tier: shape.has(.tier) ? tier(world.bucket, key(shape), secrets, seed: seed) : nil)
     }
 
     private static func entry(
         _ household: Household, _ shape: Shape, _ options: VolumeOptions, _ transports: Transports, seed: UInt64
     ) -> CatalogueEntry {
         CatalogueEntry(
-            path: [String(household.folder.dropLast())], address: Household.address,
+            path: [String(household.folder.dropLast())], address: household.address,
             scope: sourceDirectoryName(household.folder), fingerprint: household.folder, options: options
         ) { (line) throws(CatalogueFailure) in
             let transport = household.transport(line, seed: seed ^ household.seed)
@@ -79,10 +81,13 @@ struct Mount: Sendable {
         }
     }
 
-    private static func tier(_ bucket: ScriptedBucket, _ key: SecretBytes?, seed: UInt64) -> TierPlace {
+    private static func tier(
+        _ bucket: ScriptedBucket, _ key: SecretBytes?, _ secrets: Secrets, seed: UInt64
+    ) -> TierPlace {
         let address = S3Address("s3://shared/films", endpoint: ResourceURL("http://bucket/"))!
         return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
-            let transport = SimulatedTransport(["http://bucket": { bucket.answer($0) }], line, seed: ~seed)
+            let transport = SimulatedTransport(
+                ["http://bucket": { bucket.answer($0) }], line, watch: secrets.look, seed: ~seed)
             return TierConnection(transport) { transport.shutdown() }
         }
     }
@@ -90,7 +95,7 @@ struct Mount: Sendable {
     /// The catalogue has these sources from now on.
     func show(_ households: [Household], _ world: World, _ shape: Shape, seed: UInt64) {
         guard let catalogue = volume as? CatalogueVolume else { return }
-        let options = Self.options(world, shape, seed: seed)
+        let options = Self.options(world, shape, self.households[0].secrets, seed: seed)
         catalogue.replace(with: households.map { Self.entry($0, shape, options, transports, seed: seed) })
     }
 
@@ -127,18 +132,26 @@ struct Mount: Sendable {
         return (volume as? CatalogueVolume)?.sources.compactMap(\.volume) ?? []
     }
 
-    /// What is held or under way although no program has a file open, as sentences.
+    /// What is held or under way although no program has a file open, as sentences. Of a queue the next item is kept
+    /// for hours.
     var leftovers: [String] {
         var left: [String] = []
+        var kept: Set<Int64> = []
         for volume in volumes {
-            let files = volume.files.all.count
-            if files > 0 { left.append("\(files) files are open") }
+            var files = volume.files.all
+            if volume.tree.source.isQueue(volume.tree.source.root),
+                let next = files.first(where: { $0.openHandles == 0 })
+            {
+                kept.insert(next.object.file.row)
+                files.removeAll { $0 === next }
+            }
+            if !files.isEmpty { left.append("\(files.count) files are open") }
         }
-        let held = store.files.all.count { store.files.isHeld($0.row) }
-        if held > 0 { left.append("\(held) data files are held") }
+        let held = store.files.all.filter { store.files.isHeld($0.row) && !kept.contains($0.row) }
+        if !held.isEmpty { left.append("\(held.count) data files are held") }
         let requests = transports.all.withLock { $0 }.map(\.requestsUnderWay).reduce(0, +)
         if requests > 0 { left.append("\(requests) requests are under way") }
-        if store.bytesInMemory > 0 { left.append("\(store.bytesInMemory) bytes are in memory") }
+        if kept.isEmpty, store.bytesInMemory > 0 { left.append("\(store.bytesInMemory) bytes are in memory") }
         let usage = store.usage
         // What is pinned stays, and so does what is written beside it.
         let most = max(usage.cap, 2 * volume.maintenance.pinnedBytes) + World.indexGrowth
@@ -149,6 +162,7 @@ struct Mount: Sendable {
 
 /// The program's log is a part of the story.
 private struct StoryLog: LogHandler {
+    let findings: Findings
     var metadata = Logger.Metadata()
     var logLevel = Logger.Level.info
 
@@ -157,5 +171,8 @@ private struct StoryLog: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) { Simulation.tell("log: \(event.message)") }
+    func log(event: LogEvent) {
+        Simulation.tell("log: \(event.message)")
+        if "\(event.message)".contains(Secrets.mark) { findings.find("the log says: \(event.message)") }
+    }
 }

@@ -41,7 +41,7 @@ struct Player: Sendable {
         case 3, 4, 5: readAtRandom(&read, household, &random)
         case 6:
             let pause = Int64.random(in: 0...500, using: &random)
-            let folder = household.folder + RandomOrigin.folders.randomElement(using: &random)!
+            let folder = household.folder + household.origin.folders.randomElement(using: &random)!
             _ = list(folder, entries: Int.random(in: 1...8, using: &random), pause: .milliseconds(pause))
         default: withFile(index, household) { _ in nil }
         }

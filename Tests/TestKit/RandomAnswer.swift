@@ -30,8 +30,8 @@ struct RandomAnswer {
         self.init(request, file.isStream ? Self.stream(good, file.now) : good, random, file.identity, file.now)
     }
 
-    init(_ request: ServerRequest, _ listing: RandomListing, _ random: SeededGenerator) {
-        self.init(request, listing.answer(), random, .length, nil)
+    init(_ request: ServerRequest, document: [ServerStep], _ random: SeededGenerator) {
+        self.init(request, document, random, .length, nil)
     }
 
     private init(

@@ -23,7 +23,7 @@ struct RandomListing {
     }
 
     /// Files are listed longer, shorter or not at all, with dates of no calendar, beside names that are none.
-    mutating func wrongAnswer(_ random: inout SeededGenerator) -> [ServerStep] {
+    func wrongAnswer(_ random: inout SeededGenerator) -> [ServerStep] {
         var lines = lines
         for index in lines.indices where !lines[index].href.hasSuffix("/") && Bool.random(using: &random) {
             let length = Int64(lines[index].length) ?? 0

@@ -8,16 +8,25 @@ package struct RandomRead {
     private let origin: RandomOrigin
     /// nil until bytes have come.
     private var versions: [FileOrigin.Version]?
+    /// What a film of HLS has given.
+    private var film = RandomFilmRead()
 
     package init(_ file: Int, _ origin: RandomOrigin) { (self.file, self.origin) = (file, origin) }
 
     package var isNewest: Bool {
+        if let film = origin.files[file].film { return self.film.isNewest(of: film) }
         let newest = origin.files[file].now
         return versions.map { $0.contains { $0.bytes == newest.bytes } } ?? (newest.length == 0)
     }
 
     /// - Returns: what is wrong with the bytes, nil if nothing.
     package mutating func take(_ bytes: ArraySlice<UInt8>, at offset: Int64) -> String? {
+        if let film = origin.files[file].film {
+            if self.film.take(bytes, at: offset, of: film) { return nil }
+            return
+                "\(bytes.count) bytes at \(offset) begin with those of \(RandomFilmRead.places(of: bytes, at: offset, in: film)), and the "
+                + "handle had \(self.film.description): \(bytes.prefix(16))"
+        }
         let all = origin.versions(of: file)
         let possible = versions ?? all
         let fitting = possible.filter { version in

@@ -61,7 +61,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         turn += 1
         (hasHead, rest, isChunked) = (false, nil, false)
         lastByte = now()
-        var headers = request.headers
+        var headers = transport.headers(request, url)
         if let range = request.range { headers.append(("range", "bytes=\(range.lower)-\(range.upper - 1)")) }
         switch request.condition {
         case .ifRange(let text)?: headers.append(("if-range", text))
@@ -184,7 +184,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         if [301, 302, 303, 307, 308].contains(status) {
             redirects += 1
             guard redirects <= 10, let place = head["location"], let next = url.resolve(place),
-                next.origin == url.origin
+                next.origin == url.origin || request.isReading && transport.knows(next.origin)
             else { return finish(.wrongAnswer("a redirect to nowhere")) }
             url = next
             receiver.redirected()

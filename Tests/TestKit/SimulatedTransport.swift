@@ -10,6 +10,8 @@ package final class SimulatedTransport: Transport {
     /// - Returns: nil where it refuses the connection.
     package typealias Server = @Sendable (ServerRequest) -> [ServerStep]?
     package typealias Pace = (latency: Duration, bytesPerSecond: Int64)
+    /// What a request carries to a place, besides what its condition and its range make.
+    package typealias Headers = @Sendable (OriginRequest, _ place: ResourceURL) -> [(name: String, value: String)]
 
     private struct Event: Sendable {
         var time: Duration
@@ -34,14 +36,22 @@ package final class SimulatedTransport: Transport {
     package let line: Line
     private let servers: [String: Server]
     private let steady: Pace?
+    let headers: Headers
+    private let watch: @Sendable (ServerRequest, String) -> Void
     private let state: Monitor<State>
     private let thread = Lock<Thread?>(nil)
 
     /// - Parameters:
     ///   - servers: by `ResourceURL.origin`.
     ///   - pace: of each answer, nil for one that differs from request to request.
-    package init(_ servers: [String: Server], _ line: Line = Line(), pace: Pace? = nil, seed: UInt64) {
-        (self.servers, self.line, steady) = (servers, line, pace)
+    ///   - headers: by default the request's own, at the origin that it names.
+    ///   - watch: gets each request that is sent, with the `ResourceURL.origin` that it goes to.
+    package init(
+        _ servers: [String: Server], _ line: Line = Line(), pace: Pace? = nil, headers: Headers? = nil,
+        watch: @escaping @Sendable (ServerRequest, String) -> Void = { _, _ in }, seed: UInt64
+    ) {
+        (self.servers, self.line, steady, self.watch) = (servers, line, pace, watch)
+        self.headers = headers ?? { request, place in place.isSameOrigin(as: request.url) ? request.headers : [] }
         state = Monitor(State(random: SeededGenerator(seed: seed)))
         let thread = Thread("origin") { [self] in serve() }
         self.thread.withLock { $0 = thread }
@@ -112,8 +122,12 @@ package final class SimulatedTransport: Transport {
             request.number = state.requests
             state.requests += 1
         }
+        watch(request, origin)
         return servers[origin].flatMap { $0(request) }
     }
+
+    /// Whether a redirect may lead there.
+    func knows(_ origin: String) -> Bool { servers[origin] != nil }
 
     func sent(_ count: Int) { state.withLock(notifying: false) { $0.bytesSent += Int64(count) } }
 

@@ -90,6 +90,12 @@ private func isForeignPage(_ head: ResponseHead, requested: ResourceURL, known: 
     return !scripts.contains(requested.fileExtension)
 }
 
+/// True for a login page in place of the media that was there before: it is no new version of it.
+package func isForeignPage(_ new: ContentInformation, inPlaceOf remembered: ContentInformation?) -> Bool {
+    guard let before = remembered?.mediaType else { return false }
+    return !isWebPage(before) && isWebPage(new.mediaType)
+}
+
 /// True for the media types of HTML.
 package func isWebPage(_ mediaType: String?) -> Bool {
     mediaType == "text/html" || mediaType == "application/xhtml+xml"

@@ -7,8 +7,9 @@ final class Prebuffer: Sendable {
     /// The item that is being fetched, or was fetched last.
     private struct Next {
         let item: String
-        /// nil until it is open.
-        var file: RemoteFile?
+        /// nil until it is open. The table of files has it for as long as a reader is expected, or reads it: whoever
+        /// holds it longer keeps its bytes from leaving the cache.
+        weak var file: RemoteFile?
         var wantsMore = false
     }
 
@@ -45,7 +46,7 @@ final class Prebuffer: Sendable {
         keeper?.played(node)
         guard services.options.prebuffer > 0 else { return }
         let next = next(after: node)
-        perform(state.withLock { $0.decisions.played(url.text, next: next?.text, isThere: isThere) })
+        perform(state.withLock { $0.decisions.played(url.text, next: next?.text, isThere: isThere) }, next)
     }
 
     /// A complete file was opened. - Returns: whether `released` has to follow.
@@ -93,12 +94,13 @@ final class Prebuffer: Sendable {
 
     // MARK: Actions
 
-    private func perform(_ actions: [Prebuffering.Action]) {
+    /// - Parameter next: the item to fetch, with the source's user and password, which its name lacks.
+    private func perform(_ actions: [Prebuffering.Action], _ next: ResourceURL? = nil) {
         for action in actions {
             switch action {
             case .fetch(let item):
                 state.withLock { $0.next = Next(item: item) }
-                open(item)
+                if let next { open(next, item) }
             case .more(let item):
                 let file = state.withLock { state -> RemoteFile? in
                     guard state.next?.item == item else { return nil }
@@ -113,8 +115,7 @@ final class Prebuffer: Sendable {
         }
     }
 
-    private func open(_ item: String) {
-        guard let url = tree.rootURL?.resolve(item) ?? ResourceURL(trusted: item) else { return }
+    private func open(_ url: ResourceURL, _ item: String) {
         if let known = services.store.information(for: url.text)?.information, known.length != nil {
             return files.open(url, known) { [self] result in
                 if case .success(let file) = result { begin(file, item) }

@@ -92,7 +92,7 @@ extension Maintenance {
         if let entry = tree.rootEntries.first(where: { ExactText(services.keys.key(of: $0)) == ExactText(key) }) {
             return entry.url
         }
-        return tree.rootURL?.resolve(key) ?? ResourceURL(trusted: key)
+        return tree.source.root.url?.resolve(key) ?? ResourceURL(trusted: key)
     }
 }
 

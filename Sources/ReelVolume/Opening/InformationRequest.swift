@@ -88,10 +88,7 @@ final class InformationRequest: OriginReceiver {
             head, to: request.url, asked: request.range, isConditional: request.condition != nil, known: nil)
         switch verdict {
         case .range(let information), .whole(let information):
-            // A login page instead of a film is no new version of the film.
-            if let remembered, remembered.mediaType != nil, !isWebPage(remembered.mediaType),
-                isWebPage(information.mediaType)
-            {
+            if isForeignPage(information, inPlaceOf: remembered) {
                 return .wrongAnswer("a web page where media was expected")
             }
             state.withLock { $0.known = (.information(information), head) }

@@ -25,6 +25,8 @@ final class OpenRequest: OriginReceiver {
     /// The same for all attempts.
     private struct Plan: Sendable {
         let url: ResourceURL
+        /// What an earlier answer has said, nil if none has.
+        let remembered: ContentInformation?
         let tail: TailPrefetch?
         let demand: CallDemand?
         let files: FileTable
@@ -58,7 +60,10 @@ final class OpenRequest: OriginReceiver {
         finished: @escaping @Sendable (ContentInformation) -> Void,
         _ completion: @escaping @Sendable (Found) -> Void
     ) {
-        let plan = Plan(url: url, tail: tail, demand: demand, files: files, services: services, finished: finished)
+        let remembered = services.store.information(for: url.text)?.information
+        let plan = Plan(
+            url: url, remembered: remembered, tail: tail, demand: demand, files: files, services: services,
+            finished: finished)
         // Behind the first request in the queue: a reader waits for that one.
         defer { tail?.start() }
         let end = end ?? now() + services.options.timeout
@@ -84,11 +89,16 @@ final class OpenRequest: OriginReceiver {
     private var stage: Stage { state.withLock { $0.stage } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        switch judge(head, to: plan.url, asked: range, isConditional: false, known: nil) {
+        let verdict = judge(head, to: plan.url, asked: range, isConditional: false, known: nil)
+        switch verdict {
         case .unchanged: return .wrongAnswer("304 to a request without a condition")
         case .failure(let failure): return failure
-        case .range(let information): return begin(information, isWhole: false)
-        case .whole(let information): return begin(information, isWhole: true)
+        case .range(let information), .whole(let information):
+            if isForeignPage(information, inPlaceOf: plan.remembered) {
+                return .wrongAnswer("a web page where media was expected")
+            }
+            if case .whole = verdict { return begin(information, isWhole: true) }
+            return begin(information, isWhole: false)
         }
     }
 

@@ -15,6 +15,8 @@ final class JoinedRequest: ForwardingReceiver {
         var current: RequestHandle?
         var piece: ResourceURL?
         var hasHead = false
+        /// What the receiver has said to the head, if it did not take it.
+        var refusal: OriginFailure?
         var isPaused = false
         /// Paused between two pieces.
         var isBetween = false
@@ -180,16 +182,21 @@ final class JoinedRequest: ForwardingReceiver {
         return ResponseHead(status: status, headers: headers, url: request.url)
     }
 
-    /// Gives the receiver the head, once.
+    /// Gives the receiver the head, once. A head that it has refused stays so, whichever place a piece comes from next.
     private func tell() -> OriginFailure? {
-        let (isFirst, range, length) = state.withLock { state in
+        let (isFirst, refusal, range, length) = state.withLock { state in
             defer { state.hasHead = true }
-            return (!state.hasHead, state.range, state.version?.information.length ?? 0)
+            return (!state.hasHead, state.refusal, state.range, state.version?.information.length ?? 0)
         }
-        guard isFirst else { return nil }
-        guard request.range != nil else { return receiver.head(head(200, [("content-length", "\(length)")])) }
-        let place = "bytes \(range.lower)-\(range.upper - 1)/\(length)"
-        return receiver.head(head(206, [("content-range", place), ("content-length", "\(range.count)")]))
+        guard isFirst else { return refusal }
+        var (status, headers) = (200, [("content-length", "\(length)")])
+        if request.range != nil {
+            let place = "bytes \(range.lower)-\(range.upper - 1)/\(length)"
+            (status, headers) = (206, [("content-range", place), ("content-length", "\(range.count)")])
+        }
+        let failure = receiver.head(head(status, headers))
+        state.withLock { $0.refusal = failure }
+        return failure
     }
 
     func sent() { if !state.withLock({ $0.hasHead }) { receiver.sent() } }

@@ -175,7 +175,10 @@ final class PieceLengths: Sendable {
             services.origin.start(request.request, request)
         } completion: { [services] (outcome: BlockCollector.Outcome) in
             switch outcome {
-            case .failed(let failure): completion(.failure(failure))
+            case .failed(let failure):
+                // The piece is another one than what is remembered of it, which the next look asks for again.
+                if failure.meaning.isContradiction { services.doubt(part.piece.url) }
+                completion(.failure(failure))
             case .block(let bytes):
                 guard let count = bytes.last, (1...16).contains(count),
                     bytes.suffix(Int(count)).allSatisfy({ $0 == count })

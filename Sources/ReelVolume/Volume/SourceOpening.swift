@@ -60,7 +60,7 @@ struct SourceOpening {
         switch answer ?? search.find(place) {
         case .found(let (source, listed)):
             if services.options.cacheKey != .url { services.store.set("place", place.key) }
-            return believed(Opened(source: source, listed: listed))
+            return believed(Opened(source: source, listed: listed), known)
         case .failure(let failure):
             guard case .url(let url) = place else {
                 if case .unreachable = failure, !LocalFile.isThere(address) { throw .notFound(address) }
@@ -89,10 +89,13 @@ struct SourceOpening {
         return Opened(source: known)
     }
 
-    private func believed(_ opened: Opened) -> Opened {
+    /// - Parameter known: the source that is remembered, nil if none.
+    private func believed(_ opened: Opened, _ known: (any Source)?) -> Opened {
         let (source, root) = (opened.source, opened.source.root)
         if opened.listed?.entries.isEmpty == true, services.store.hasEntries(root.key) {
             services.logger.warning("\(root): an empty listing, where there was content: not believed yet")
+            // The content is of the kind that it had: an empty list is one of M3U, whatever was there before.
+            if let known, known.root == root { return Opened(source: known) }
             return Opened(source: source)
         }
         services.store.set("kind", type(of: source).kind)

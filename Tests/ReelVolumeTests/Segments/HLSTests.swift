@@ -1,6 +1,7 @@
 import CCrypto
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelSources
 import ReelThreads
 import TestKit
@@ -368,6 +369,43 @@ import Testing
             let isThere = try bytes(fixture, "e.ts") == plain
             #expect(isThere)
             #expect(Set(server.requests[count...].map(\.path)) == ["/e.m3u8"])
+        }
+    }
+
+    /// In virtual time.
+    @Test("An encrypted segment that is another one before its end was looked at is asked about again")
+    func cipherOfAnother() throws {
+        struct Stored: Sendable {
+            var plain: [UInt8]
+            var tag: String
+            var isWell = true
+            var bytes: [UInt8] { HLSTests.encrypted(plain, number: 0) }
+        }
+        let stored = Shared(
+            Stored(plain: GeneratedBytes(seed: 1).bytes(ByteRange(0, 4000)), tag: "\"1\"", isWell: false))
+        let server: SimulatedTransport.Server = { request in
+            if request.path == "/k" { return [.head(200, [("Content-Length", "16")]), .body(Self.key)] }
+            guard request.path == "/0.ts" else {
+                return ServerStep.answer(
+                    200, [("Content-Type", "audio/mpegurl")],
+                    body:
+                        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-KEY:METHOD=AES-128,URI=\"k\"\n0.ts\n#EXT-X-ENDLIST\n")
+            }
+            let (bytes, now) = (stored.value.bytes, stored.value)
+            let all = ByteRange(0, Int64(bytes.count))
+            let range = (request.range(of: all.upper) ?? all).clamped(to: all)
+            if range.lower > 0, !now.isWell { return ServerStep.answer(503) }
+            let isRange = request["range"] != nil && request["if-range"] ?? now.tag == now.tag
+            let part = isRange ? range : all
+            let place = ("Content-Range", "bytes \(part.lower)-\(part.upper - 1)/\(bytes.count)")
+            let headers = [("ETag", now.tag), ("Content-Length", "\(part.count)")] + (isRange ? [place] : [])
+            return [.head(isRange ? 206 : 200, headers), .body(Array(bytes[Int(part.lower)..<Int(part.upper)]))]
+        }
+        try SimulatedWorld.run(["http://origin": server]) { world in
+            let mount = try world.mount("http://origin/e.m3u8", VolumeOptions(timeout: .seconds(3)))
+            #expect(throws: VolumeError.self) { try mount.lookup("e.ts").get() }
+            stored.set(Stored(plain: GeneratedBytes(seed: 2).bytes(ByteRange(0, 5000)), tag: "\"2\""))
+            #expect(world.eventually { (try? mount.lookup("e.ts").get().attributes.length) == 5000 })
         }
     }
 

@@ -20,12 +20,18 @@ import Testing
 
         let told = Monitor(Told())
         private let answer: @Sendable (_ total: Int) -> BodyAnswer
+        /// What it says to a head.
+        private let refusal: OriginFailure?
 
-        init(_ answer: @escaping @Sendable (Int) -> BodyAnswer = { _ in .more }) { self.answer = answer }
+        init(
+            refusal: OriginFailure? = nil, _ answer: @escaping @Sendable (Int) -> BodyAnswer = { _ in .more }
+        ) {
+            (self.answer, self.refusal) = (answer, refusal)
+        }
 
         func head(_ head: ResponseHead) -> OriginFailure? {
             told.withLock { $0.heads.append(head) }
-            return nil
+            return refusal
         }
 
         func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
@@ -107,6 +113,29 @@ import Testing
             _ = send(request, fixture, to: unchanged)
             #expect(try #require(unchanged.finish()).heads.first?.status == 304)
             #expect(server.requests.dropFirst(count).allSatisfy { $0.path == "/f.m3u8" })
+        }
+    }
+
+    /// In virtual time.
+    @Test("A head that was refused stays so: bytes that another place has of the same piece do not follow it")
+    func refused() throws {
+        let piece = FileOrigin(length: Self.length)
+        let server: SimulatedTransport.Server = { request in
+            request.path == "/f.m3u8"
+                ? ServerStep.answer(
+                    200, [("Content-Type", "audio/mpegurl")],
+                    body: "#EXTM3U\n#EXT-X-TARGETDURATION:2\n0.ts\n#EXT-X-ENDLIST\n")
+                : piece.answer(request)
+        }
+        try SimulatedWorld.run(["http://origin": server, "http://shared": server]) { world in
+            let options = VolumeOptions(timeout: .seconds(3), via: SharedCache(ResourceURL("http://shared/f.m3u8")!))
+            let mount = try world.mount("http://origin/f.m3u8", options)
+            let receiver = Receiver(refusal: .changed)
+            let url = HLSSource.url(joinedBy: ResourceURL("http://origin/f.m3u8")!)!
+            _ = mount.volume.services.origin.start(OriginRequest(url: url, range: ByteRange(0, 1000)), receiver)
+            let told = try #require(receiver.finish())
+            #expect(told.heads.count == 1)
+            #expect(told.bytes.isEmpty && told.ends == [.changed])
         }
     }
 

@@ -184,6 +184,29 @@ import Testing
         #expect(fixture.names() == .success(["a.mp3"]))
     }
 
+    @Test func anEmptyListAtMountTimeIsNoOtherKindOfSource() throws {
+        let isEmpty = Shared(false)
+        let segment = FileOrigin(length: 100_000)
+        let server = try ScriptedServer { request in
+            if request.path == "/s.ts" { return segment.answer(request) }
+            guard request.path == "/film.m3u8" else { return ServerStep.answer(404) }
+            let list =
+                "#EXTM3U\n" + (isEmpty.value ? "" : "#EXT-X-TARGETDURATION:2\n#EXTINF:2,\ns.ts\n#EXT-X-ENDLIST\n")
+            return ServerStep.answer(200, [("Content-Type", "application/vnd.apple.mpegurl")], body: list)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.m3u8"))
+        defer { fixture.remove() }
+        #expect(fixture.names() == .success(["film.ts"]))
+        isEmpty.set(true)
+        try fixture.restart()
+        isEmpty.set(false)
+        #expect(fixture.names() == .success(["film.ts"]))
+        let file = try fixture.open("film.ts").get()
+        #expect(fixture.read(file, 0, 1000).isRight(segment, 0, 1000))
+        fixture.volume.close(file)
+    }
+
     @Test func aLoginPageIsNoListing() throws {
         let server = try ScriptedServer { _ in
             ServerStep.answer(
