@@ -186,7 +186,7 @@ final class ObjectStore: Sendable {
     /// checksum is that of fewer bytes. On the thread that writes. If the program ends between the change of the file
     /// and that of its row, the next open cuts the file to the row's length.
     /// - Returns: false where the version stays as it is: it has an open end, the kernel reads the file itself, bytes
-    ///   of it are lent, the disk refuses, or another instance has that length and validator.
+    ///   of it are lent, the disk refuses, or another one with that length and validator is open, or has more bytes.
     func lengthen(_ file: DataFile, to length: Int64, _ validator: Validator) -> Bool {
         let (known, last) = (file.length, file.blockCount - 1)
         guard !file.isOpenEnded, known < length, length <= BlockSize.longestFile, !file.isReadDirectly else {
@@ -199,7 +199,7 @@ final class ObjectStore: Sendable {
                 var wanted = file.version
                 (wanted.length, wanted.validator) = (length, validator)
                 if let other = try index.row(of: wanted) {
-                    guard files.file(other.id) == nil else { return false }
+                    guard files.file(other.id) == nil, other.cached <= file.bytesOnDisk else { return false }
                     try remove(other, index)
                 }
                 try file.change { () throws(CacheError) in try file.descriptor.setLength(length) }

@@ -43,8 +43,8 @@ struct Growth {
     private var pause = Growth.shortestPause
     private var nextLook = Duration.zero
 
-    /// A handle of it comes from an earlier process.
-    var isInherited = false
+    /// Programs may have bytes of it that the ledger has not counted.
+    var isReadUncounted = false
 
     // MARK: Readers
 

@@ -13,10 +13,10 @@ extension RemoteFile {
     }
 
     /// Whether no program has a byte of it from its present handles.
-    var isUnread: Bool { growth?.withLock { $0.isInherited } == false && statistics.readBytes == 0 }
+    var isUnread: Bool { growth?.withLock { $0.isReadUncounted } == false && statistics.readBytes == 0 }
 
-    /// A handle of an earlier process is open again, whose program may have bytes of the file.
-    func inherit() { growth?.withLock { $0.isInherited = true } }
+    /// A handle is open whose reads the ledger does not count, or was open in an earlier process.
+    func isReadUncounted() { growth?.withLock { $0.isReadUncounted = true } }
 
     /// Finds out whether the origin has a longer form of this version, by requests that are made after this call; if
     /// so, the file is that one from then on.

@@ -84,7 +84,10 @@ final class FileOpener: Sendable {
             completion(
                 result.flatMap { file in
                     if file.isComplete {
-                        return .success(OpenFile(node, file, wantsDirectIO: false, isCachedOnly: true))
+                        let handle = OpenFile(node, file, wantsDirectIO: false, isCachedOnly: true)
+                        file.isReadUncounted()
+                        file.opened(handle)
+                        return .success(handle)
                     }
                     files.close(file)
                     return .failure(.offline)
@@ -106,7 +109,7 @@ final class FileOpener: Sendable {
         }
         prebuffer.opened(node)
         files.open(url, known) { [self] result in
-            if case .success(let file) = result { file.inherit() }
+            if case .success(let file) = result { file.isReadUncounted() }
             completion(result.map { opened(node, $0) })
         }
     }

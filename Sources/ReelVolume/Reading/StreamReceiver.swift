@@ -72,10 +72,12 @@ final class StreamReceiver: OriginReceiver {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        let (isHeld, place) = state.withLock { state in
+        let (isHeld, isRefused, place) = state.withLock { state in
             state.held?.bytes += bytes
-            return (state.held != nil, state.place)
+            return (state.held != nil, state.refusal != nil, state.place)
         }
+        // The request goes on until it hears of its end.
+        if isRefused { return .stop }
         return isHeld ? .pause : file.arrived(id, bytes, from: place)
     }
 

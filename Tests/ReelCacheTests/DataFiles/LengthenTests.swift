@@ -60,7 +60,7 @@ import Testing
         store.close()
     }
 
-    /// One that nobody has open makes way.
+    /// One that nobody has open makes way, unless it has more bytes.
     @Test func aClosedOneOfThatLengthGoes() throws {
         let fixture = Fixture()
         var store = try fixture.open()
@@ -68,6 +68,7 @@ import Testing
         store.close()
         store = try fixture.open()
         let object = try store.object(for: short)
+        #expect(!store.lengthen(object, to: long.length, long.validator) && object.version == short)
         try object.fill(0)
         #expect(store.lengthen(object, to: long.length, long.validator))
         #expect(object.filledBlocks == [0] && store.usage.used == object.bytesOnDisk)
