@@ -149,9 +149,7 @@ final class ObjectStore: Sendable {
         guard file.hasFile else { return false }
         do throws(CacheError) {
             guard file.withBlocks({ $0.isOnDisk(upTo: length) }) else { throw .full }
-            try file.change { () throws(CacheError) in
-                if ftruncate(file.descriptor.number, Int(length)) != 0 { throw .last("ftruncate") }
-            }
+            try file.change { () throws(CacheError) in try file.descriptor.setLength(length) }
             var version = file.version
             version.length = length
             try index.write { (index) throws(CacheError) in
@@ -182,6 +180,41 @@ final class ObjectStore: Sendable {
             return true
         }
         return isDone ?? false
+    }
+
+    /// Makes the version of an object a longer one, while its file is open. A last block that is not whole leaves: its
+    /// checksum is that of fewer bytes. On the thread that writes. If the program ends between the change of the file
+    /// and that of its row, the next open cuts the file to the row's length.
+    /// - Returns: false where the version stays as it is: it has an open end, the kernel reads the file itself, bytes
+    ///   of it are lent, the disk refuses, or another one with that length and validator is open, or has more bytes.
+    func lengthen(_ file: DataFile, to length: Int64, _ validator: Validator) -> Bool {
+        let (known, last) = (file.length, file.blockCount - 1)
+        guard !file.isOpenEnded, known < length, length <= BlockSize.longestFile, !file.isReadDirectly else {
+            return false
+        }
+        do throws(CacheError) {
+            if known % BlockSize.block != 0 { try evictor.discard(last..<last + 1, of: file) }
+            guard file.hasFile else { return file.lengthen(to: length, validator) }
+            return try index.write { (index) throws(CacheError) -> Bool in
+                var wanted = file.version
+                (wanted.length, wanted.validator) = (length, validator)
+                if let other = try index.row(of: wanted) {
+                    guard files.file(other.id) == nil, other.cached <= file.bytesOnDisk else { return false }
+                    try remove(other, index)
+                }
+                try file.change { () throws(CacheError) in try file.descriptor.setLength(length) }
+                do throws(CacheError) {
+                    try index.set(wanted, file.name, of: file.row)
+                } catch {
+                    try file.change { () throws(CacheError) in try file.descriptor.setLength(known) }
+                    throw error
+                }
+                return file.lengthen(to: length, validator)
+            }
+        } catch {
+            if error != .busy { disk.failed(error) }
+            return false
+        }
     }
 
     // MARK: Forgetting

@@ -159,6 +159,12 @@ package final class Store: Sendable {
         objectStore.rename(scope.inside(version), validator)
     }
 
+    /// Makes the version of an object a longer one: what is cached stays, except for a last block that is not whole. On
+    /// the thread that writes. - Returns: false where it stays as it is.
+    package func lengthen(_ object: CacheObject, to length: Int64, _ validator: Validator) -> Bool {
+        objectStore.lengthen(object.file, to: length, validator)
+    }
+
     // MARK: State
 
     /// Whether bytes and names are encrypted on the disk: the kernel cannot read such files itself then.

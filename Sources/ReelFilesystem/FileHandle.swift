@@ -2,8 +2,8 @@ import ReelCore
 
 /// An open file as the kernel adapter holds it, between `open` and `close`.
 package protocol FileHandle: AnyObject, Sendable {
-    /// True where the length is not known, so that the kernel must not stop at `st_size`. Else the kernel may keep its
-    /// pages from earlier opens, as a node is one version.
+    /// True where the length is not known, or grows, so that the kernel must not stop at `st_size`. Else the kernel may
+    /// keep its pages from earlier opens, as a node is one version.
     var wantsDirectIO: Bool { get }
     /// Bytes; nil until the end is known.
     var length: Int64? { get }

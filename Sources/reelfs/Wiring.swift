@@ -35,6 +35,9 @@ struct SourceConfiguration {
         if options.via != nil, !hasMirrors {
             throw .usage("a shared cache is for http and https, and the source is at none of them")
         }
+        if options.growing, !options.mirrors.isEmpty || options.via != nil {
+            throw .usage("option growing goes neither with mirror nor with via, which know a file by its length")
+        }
         if options.via == nil, options.viaCredentials { throw .usage("option via-credentials needs option via") }
         let credentials = try FilesystemConfiguration.credentials(options.credentialsFile, for: url)
         if let url, let credentials, !hasKeys {
@@ -187,7 +190,8 @@ extension VolumeOptions {
             keepNext: options.keepNext, keepNew: options.keepNew,
             probeLimit: options.probeLimit, cacheKey: options.cacheKey, mirrors: options.mirrors,
             via: options.via.map { SharedCache($0, getsCredentials: options.viaCredentials) },
-            alignment: options.alignment, tier: tier, warm: options.warm, links: options.links,
+            alignment: options.alignment, tier: options.growing ? nil : tier, warm: options.warm, links: options.links,
+            growing: options.growing,
             requestLog: news?.requestLog, news: news?.news(of: folder),
             openList: { path in
                 openList(path, getsSecrets: getsSecrets) { sentence in

@@ -30,6 +30,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let prebuffer: Int64
     private let warm: Warming
     private let links: Bool
+    private let growing: Bool
     private let ssh: SSHAccess
     private let kinds: [any Source.Type]
     /// Always the same key, nil for a plain cache.
@@ -49,6 +50,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
         cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil, mirrors: [ResourceURL] = [],
         via: SharedCache? = nil, tier: TierPlace? = nil, warm: Warming = .none, links: Bool = false,
+        growing: Bool = false,
         ssh: SSHAccess = SSHAccess(), news: TreeNews? = nil,
         requestLog: (@Sendable (RequestRecord) -> Void)? = nil
     ) throws {
@@ -70,6 +72,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         self.prebuffer = prebuffer
         self.warm = warm
         self.links = links
+        self.growing = growing
         self.ssh = ssh
         self.kinds = kinds
         do {
@@ -112,7 +115,7 @@ final class VolumeFixture: KernelCaller, Sendable {
                 options: VolumeOptions(
                     timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, mirrors: mirrors,
                     via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier, warm: warm, links: links,
-                    requestLog: requestLog, news: news),
+                    growing: growing, requestLog: requestLog, news: news),
                 logger: logger, kinds: kinds, finder: finder)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {

@@ -180,6 +180,9 @@ struct BlockTable: Sendable {
         return surplus
     }
 
+    /// The version goes on behind its end. - Precondition: a last block that was short holds no byte.
+    mutating func lengthen(to length: Int64) { states.length = length }
+
     // MARK: Leaving
 
     /// These blocks are gone or wrong. The index may list them until the next commit; after a crash their checksums

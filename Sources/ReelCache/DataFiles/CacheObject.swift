@@ -74,6 +74,13 @@ package final class CacheObject: Sendable {
     /// In all filled blocks.
     package var filledBytes: Int64 { file.withBlocks { $0.states.filledBytes } }
 
+    /// The first and the last filled block, one where they are the same, none where no block is filled.
+    package var outermostBlocks: [Int] {
+        let filled = file.withBlocks { $0.states.filled }.ranges
+        guard let first = filled.first?.lowerBound, let end = filled.last?.upperBound else { return [] }
+        return first == end - 1 ? [first] : [first, end - 1]
+    }
+
     /// In filled blocks on the disk.
     package var bytesOnDisk: Int64 { file.bytesOnDisk }
 

@@ -78,6 +78,18 @@ final class DataFile: Sendable {
         }
     }
 
+    /// Makes the version a longer one, unless bytes have come into a last block that is not whole.
+    func lengthen(to length: Int64, _ validator: Validator) -> Bool {
+        state.withLock { state in
+            let last = state.blocks.blockCount - 1
+            guard state.blocks.length % BlockSize.block == 0 || state.blocks[last] == .empty else { return false }
+            state.blocks.lengthen(to: length)
+            state.validator = validator
+            lengthCount.store(length, ordering: .releasing)
+            return true
+        }
+    }
+
     func bytes(of block: Int) -> ByteRange { BlockSize.bytes(of: block, length: length) }
 
     func blocks(touching range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }

@@ -112,6 +112,11 @@ struct Descriptor: ~Copyable, Sendable {
     /// was given the file itself. Right only while this is the program's one descriptor of the file. fcntl(2), leases.
     var isOpenElsewhere: Bool { reel_is_open_elsewhere(number) == EAGAIN }
 
+    /// Cuts the file, or makes it longer by a hole. ftruncate(2).
+    func setLength(_ length: Int64) throws(CacheError) {
+        if ftruncate(number, Int(length)) != 0 { throw .last("ftruncate") }
+    }
+
     /// Turns the bytes into a hole; the file keeps its length. fallocate(2).
     func punch(_ offset: Int64, _ length: Int64) throws(CacheError) {
         while reel_punch_hole(number, Int(offset), Int(length)) != 0 {

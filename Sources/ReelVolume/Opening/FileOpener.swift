@@ -84,7 +84,10 @@ final class FileOpener: Sendable {
             completion(
                 result.flatMap { file in
                     if file.isComplete {
-                        return .success(OpenFile(node, file, wantsDirectIO: false, isCachedOnly: true))
+                        let handle = OpenFile(node, file, wantsDirectIO: false, isCachedOnly: true)
+                        file.isReadUncounted()
+                        file.opened(handle)
+                        return .success(handle)
                     }
                     files.close(file)
                     return .failure(.offline)
@@ -99,11 +102,16 @@ final class FileOpener: Sendable {
             known.length != nil
         else { return open(node, completion) }
         // The kernel looks the name up again: what is remembered is no reason to correct the listing.
-        guard !node.isSuperseded, node.listed.length ?? known.length == known.length, node.take(known) else {
+        let isSame = node.listed.length ?? known.length == known.length && node.take(known)
+        // The caller compares the version with that of the earlier handle.
+        guard !node.isSuperseded, isSame || services.options.growing && node.begin(grown: known) else {
             return completion(.failure(.stale))
         }
         prebuffer.opened(node)
-        files.open(url, known) { [self] result in completion(result.map { opened(node, $0) }) }
+        files.open(url, known) { [self] result in
+            if case .success(let file) = result { file.isReadUncounted() }
+            completion(result.map { opened(node, $0) })
+        }
     }
 
     /// Ends a handle. - Parameter isAhead: of a command, which plays nothing.
@@ -111,6 +119,7 @@ final class FileOpener: Sendable {
         file.settleOffer()
         if let line = file.cacheReads?.record(of: file.remote.url) { services.upstream.requests.write(line) }
         let isPlayed = file.remote.isPlayed
+        file.remote.closed(file)
         files.close(file.remote)
         if !isAhead, file.remote.programHandles == 0 { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
         if file.isHeld { prebuffer.released(file.node) }
@@ -118,8 +127,11 @@ final class FileOpener: Sendable {
 
     private func opened(_ node: Node, _ file: RemoteFile) -> any FileHandle {
         // The kernel may read a complete file without a word to the volume.
-        OpenFile(
-            node, file, wantsDirectIO: file.isOpenEnded, isHeld: file.isComplete && prebuffer.holds(node))
+        let handle = OpenFile(
+            node, file, wantsDirectIO: file.isOpenEnded || file.isLive,
+            isHeld: file.isComplete && prebuffer.holds(node))
+        file.opened(handle)
+        return handle
     }
 
     /// - Parameter end: of all that the open asks for, on the clock of `now()`.
@@ -132,7 +144,9 @@ final class FileOpener: Sendable {
         // The source has not confirmed what a mirror answered.
         let isOfMirror = remembered.information.validator.mirror != 0
         // A clock that was set back makes nothing fresh.
-        let isFresh = !isOfMirror && (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
+        let isOutdated = services.options.growing && node.listed.length ?? 0 > remembered.information.length ?? 0
+        let isFresh =
+            !isOfMirror && !isOutdated && (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
         if isFresh || !services.transport.isWorthAsking(url) {
             return openUnconfirmed(node, url, remembered.information, until: end, completion)
         }
@@ -297,9 +311,13 @@ final class FileOpener: Sendable {
     /// Makes the node one of this version. False if the kernel has another: the name then leads to a new node, and the
     /// kernel repeats the open that gets ESTALE with a new lookup of the name (open(2) does so once).
     private func tell(_ node: Node, _ information: ContentInformation) -> Bool {
-        let isSame = (node.listed.length ?? information.length) == information.length && node.take(information)
-        if !isSame { replace(node, information) }
-        return isSame
+        if (node.shown.length ?? information.length) == information.length, node.take(information) { return true }
+        if services.options.growing, node.begin(grown: information) {
+            services.kernelCache?.forgetGrown(node.id, from: node.listed.length ?? 0)
+            return true
+        }
+        replace(node, information)
+        return false
     }
 
     private func replace(_ node: Node, _ information: ContentInformation) {

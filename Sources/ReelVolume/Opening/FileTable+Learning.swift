@@ -33,6 +33,12 @@ extension FileTable {
         _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL, until end: Duration,
         _ completion: @escaping @Sendable (ContentInformation) -> Void
     ) {
+        if services.options.growing, known.mayGrow(to: new) {
+            // It may have been compared since this was asked.
+            let present = services.store.information(for: url.text)?.information ?? known
+            if known.mayGrow(to: present), !present.mayGrow(to: new) { return completion(present) }
+            if grow(known.mayGrow(to: present) ? present : known, new, of: url, until: end, completion) { return }
+        }
         guard known.validator.mirror != 0, new.validator.mirror == 0, new.isProven(by: known) else {
             return completion(learn(new, of: url))
         }
@@ -60,6 +66,41 @@ extension FileTable {
         guard !isAsked, settled.take() != nil else { return }
         services.ticker.cancel(timer)
         completion(learn(new, of: url))
+    }
+
+    /// Compares what is known of a version with the origin's bytes, so that it becomes the longer one.
+    /// - Returns: false where nothing of it is known, or the longer one has another key.
+    private func grow(
+        _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL, until end: Duration,
+        _ completion: @escaping @Sendable (ContentInformation) -> Void
+    ) -> Bool {
+        let (key, length) = (services.keys.key(of: url, known), known.length ?? 0)
+        guard key == services.keys.key(of: url, new), services.upstream.joined(url) == nil,
+            file(for: version(url, known)) != nil || services.keys.cachedBytes(of: url, length) > 0
+        else { return false }
+        let settled = Once<GrowthProof.Verdict> { [self] verdict in
+            switch verdict {
+            case .grown(let information): completion(information)
+            case .differs: completion(learn(new, of: url))
+            case .unknown: completion(known)
+            }
+        }
+        let giveUp = { @Sendable [services] in
+            if let settled = settled.take() { services.later { settled(.unknown) } }
+        }
+        let timer = services.ticker.after(end - now(), giveUp, atEnd: giveUp)
+        open(url, known) { [self] result in
+            guard case .success(let file) = result else {
+                services.ticker.cancel(timer)
+                return settled(.differs)
+            }
+            file.compare { [self] verdict in
+                services.ticker.cancel(timer)
+                settled(verdict)
+                close(file)
+            }
+        }
+        return true
     }
 
     /// The bytes of one version, open or not, are those of another from now on. - Returns: false if that is open

@@ -7,7 +7,7 @@ import Synchronization
 final class OpenFile: FileHandle {
     let node: Node
     let remote: RemoteFile
-    /// The kernel got no length, so that its reads must not end at one.
+    /// The kernel got no length, or one that grows, so that its reads must not end at one.
     let wantsDirectIO: Bool
     /// Whether its end has to call `Prebuffer.released`.
     let isHeld: Bool
@@ -50,7 +50,7 @@ final class OpenFile: FileHandle {
     }
 
     func passthroughFile() -> PassthroughFile? {
-        guard !wantsDirectIO, let descriptor = remote.object.offer() else { return nil }
+        guard !wantsDirectIO, remote.growth == nil, let descriptor = remote.object.offer() else { return nil }
         isOffered.store(true, ordering: .relaxed)
         return PassthroughFile(descriptor: descriptor, length: remote.length)
     }

@@ -60,8 +60,10 @@ extension RemoteFile {
         let isDemanded = isDemanded || now.isDemanded
         let information = information
         let (url, planned, acceptsRanges) = ask { ($0.url, $0.ledger.reason(of: id), $0.ledger.acceptsRanges) }
+        // Of a file that grows each answer is of another version: its head shows which.
+        let condition = growth == nil ? information.validator.ifRange.map { OriginRequest.Condition.ifRange($0) } : nil
         var request = OriginRequest(
-            url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
+            url: url, range: range, condition: condition,
             isDemanded: isDemanded, reason: reason ?? planned, stallLimit: services.options.timeout)
         (request.limit, request.version) = (limit, information)
         // A body that comes whole has no second try beside a slow tier, and ends where the tier's slices do.

@@ -14,6 +14,8 @@ final class RemoteFile: Sendable {
     let concurrency: ConcurrencyLimits.Shared
     /// A reader has played the file through. Looked at after each read, so not under the lock.
     private let wantsNext = Atomic(false)
+    /// nil unless the file may grow.
+    let growth: Growth.Shared?
 
     init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
         self.object = object
@@ -22,6 +24,8 @@ final class RemoteFile: Sendable {
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap,
             alignment: services.options.alignment)
         concurrency = services.upstream.concurrency[url]
+        let mayGrow = services.options.growing && !object.present.isOpenEnded && services.upstream.joined(url) == nil
+        growth = mayGrow ? Growth.Shared() : nil
         let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
         state = Lock(FileState(ledger, url, information, hasMirror: hasMirror), .file)
     }
@@ -97,8 +101,11 @@ final class RemoteFile: Sendable {
         _ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, park: () -> any ParkedRead
     ) -> ReadAnswer {
         let range = bounds(offset, buffer.count)
-        if range.isEmpty { return .read(0) }
         let moment = now()
+        if range.isEmpty {
+            guard let growth else { return .read(0) }
+            return readAtEnd(offset, buffer.count, of: node, at: moment, growth, park: park)
+        }
         if let count = hit(range, into: buffer, of: node, at: moment) {
             counted(moment)
             return .read(count)
@@ -206,7 +213,10 @@ final class RemoteFile: Sendable {
         for read in next { park(read) }
     }
 
-    func abandon(_ caller: any ParkedRead) { decide { $0.abandon(caller) } }
+    func abandon(_ caller: any ParkedRead) {
+        growth?.withLock { $0.abandon(caller) }
+        decide { $0.abandon(caller) }
+    }
 
     /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits
     /// again.
@@ -282,10 +292,14 @@ final class RemoteFile: Sendable {
         let (actions, queued) = decide { $0.end() }
         for read in queued { read.caller.fail(.failed) }
         perform(actions)
+        endReads()
     }
 
     /// The origin has another version: from here on this one serves only the bytes that it has.
-    func supersede() { perform(decide { $0.supersede() }) }
+    func supersede() {
+        perform(decide { $0.supersede() })
+        endReads()
+    }
 
     var isSuperseded: Bool { ask { $0.ledger.isSuperseded } }
     /// What its bytes were fetched for, since its first open.
@@ -300,7 +314,7 @@ final class RemoteFile: Sendable {
     var isOver: Bool { ask { $0.isOver } }
 
     /// No handle is open and nothing runs.
-    var isDone: Bool { ask { $0.isDone } }
+    var isDone: Bool { ask { $0.isDone } && growth?.withLock { $0.isComparing } != true }
 
     func revive() { decide { $0.revive() } }
 
@@ -329,6 +343,7 @@ extension RemoteFile: Ticking {
         tellLine(now)
         perform(decide(under: limits(concurrency.share, now)) { $0.tick(now: now) })
         moveQueue(now)
-        return ask { $0.hasWork }
+        let isFollowed = follow(now)
+        return ask { $0.hasWork } || isFollowed
     }
 }

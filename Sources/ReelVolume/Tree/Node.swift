@@ -48,10 +48,12 @@ final class Node: Sendable {
     }
 
     private struct State {
-        /// The version that the kernel has; it never gets another one of this node.
+        /// The version that the kernel has; it never gets another one of this node, except for a longer form.
         var information: ContentInformation?
         /// The path leads to another node now.
         var isSuperseded = false
+        /// The version is a longer form of the one that the listing, or an earlier answer, gave the facts of.
+        var hasGrown = false
         /// The opens that wait while the first of them asks the origin, nil if none asks.
         var opening: (demand: CallDemand, waiting: [Completion<any FileHandle>])?
         /// The last open file whose end is not known.
@@ -81,7 +83,8 @@ final class Node: Sendable {
     /// open must not change a file for programs. The facts of an answer are shown if only it gives the length, and
     /// nothing was shown before.
     var shown: Facts {
-        guard listed.length == nil, let information else { return listed }
+        let (information, hasGrown) = state.withLock { ($0.information, $0.hasGrown) }
+        guard listed.length == nil || hasGrown, let information else { return listed }
         let told = information.validator.lastModified
         return Facts(
             length: information.length, modified: keepsDate ? listed.modified ?? told : told ?? listed.modified)
@@ -130,6 +133,27 @@ final class Node: Sendable {
         }
     }
 
+    /// The version that the kernel has has become this one. - Returns: whether the kernel has another length of it.
+    func grow(to information: ContentInformation) -> Bool {
+        state.withLock { state in
+            guard let known = state.information, known.length ?? 0 < information.length ?? 0 else { return false }
+            (state.information, state.hasGrown) = (information, true)
+            return true
+        }
+    }
+
+    /// The first version of a node may be longer than its listing says: the file has grown since.
+    /// - Returns: false where the node has a version, or the listing gives more bytes.
+    func begin(grown information: ContentInformation) -> Bool {
+        state.withLock { state in
+            guard state.information == nil, let told = listed.length, told <= information.length ?? 0 else {
+                return false
+            }
+            (state.information, state.hasGrown) = (information, true)
+            return true
+        }
+    }
+
     /// Whether a listing's entry is still the one that this node stands for.
     /// - Parameter facts: the entry's length and date, as the mount knows them.
     func isStill(_ entry: SourceEntry, _ facts: Facts) -> Bool {
@@ -138,7 +162,10 @@ final class Node: Sendable {
         if isDirectory { return true }
         if isSuperseded { return false }
         // A listing that comes to agree with the origin's answers changes nothing.
-        return facts == listed || shown.agrees(with: facts)
+        if facts == listed || shown.agrees(with: facts) { return true }
+        // A listing from the time in between.
+        guard state.withLock({ $0.hasGrown }), let length = facts.length else { return false }
+        return (listed.length ?? length)..<(shown.length ?? 0) ~= length
     }
 }
 

@@ -193,6 +193,12 @@ private final class OpeningRequests: SourceRequests {
     }
 
     func found(_ information: ContentInformation, of file: ResourceURL) {
+        // Whether it is the known one, and has grown, is found out by an open.
+        if services.options.growing, let known = services.store.information(for: file.text)?.information,
+            known.mayGrow(to: information)
+        {
+            return services.doubt(file)
+        }
         services.store.remember(information, for: file.text, checkedAt: wallClock())
     }
 

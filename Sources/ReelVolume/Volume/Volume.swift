@@ -175,6 +175,8 @@ extension Volume: Filesystem {
 
     package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? {
         let file = file as! OpenFile
+        // What is lent holds a file as it is.
+        guard file.remote.growth == nil else { return nil }
         let bytes = file.remote.lend(range, of: file.node.id)
         if let bytes { file.cacheReads?.add(bytes.range.lower, Int(bytes.range.count)) }
         lookAtPlay(of: file)

@@ -30,6 +30,9 @@ package struct VolumeOptions: Sendable {
     package let warm: Warming
     /// Shows `NAME.rclonelink` as the symbolic link NAME.
     package let links: Bool
+    /// A file that became longer, while its first and last known blocks stayed the same, is the same file. Not with
+    /// mirrors, a tier or a shared cache, which know files by their lengths.
+    package let growing: Bool
     /// Gets a record of each request that has ended, on a thread that may wait for a disk, nil if nobody asks.
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
     /// Is notified of what becomes of the tree, nil if nobody asks.
@@ -45,13 +48,14 @@ package struct VolumeOptions: Sendable {
         keepNext: Int = 0, keepNew: Int = 0,
         probeLimit: Int64 = 4 << 20, cacheKey: CacheKey = .url, mirrors: [ResourceURL] = [],
         via: SharedCache? = nil, alignment: Int64 = BlockSize.block, tier: TierPlace? = nil, warm: Warming = .none,
-        links: Bool = false,
+        links: Bool = false, growing: Bool = false,
         requestLog: (@Sendable (RequestRecord) -> Void)? = nil, news: TreeNews? = nil,
         openList: @escaping @Sendable (String) -> OpenedList = OpenedList.open
     ) {
         self.openList = openList
         (self.warm, self.tier) = (warm, tier)
         self.links = links
+        self.growing = growing && mirrors.isEmpty && tier == nil && via == nil
         self.requestLog = requestLog
         self.news = news
         (self.keepNext, self.keepNew) = (keepNext, keepNew)

@@ -32,6 +32,8 @@ struct MountOptions: Hashable, Sendable {
     var probeLimit: Int64 = 4 << 20
     /// Shows `NAME.rclonelink` as the symbolic link NAME.
     var links = false
+    /// A file that became longer is the same file.
+    var growing = false
     /// nil: the mounting user.
     var user: UInt32?
     var group: UInt32?

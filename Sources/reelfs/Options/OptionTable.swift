@@ -58,6 +58,10 @@ enum OptionTable {
             help: "Show NAME.rclonelink as the symbolic link NAME"
         ) { $0.links = try flag($1, $2) },
         OptionRow(
+            name: "growing", group: .behaviour, scope: [.mount, .source],
+            help: "A file that became longer is the same: recordings"
+        ) { $0.growing = try flag($1, $2) },
+        OptionRow(
             name: "timeout", group: .behaviour, form: .time, scope: [.mount, .source, .doctor], default: "30s",
             help: "Time before a stalled read fails"
         ) { $0.timeout = Int(try duration($1, $2, 1...86_400, "a time from 1 to 86400 seconds, such as 30 or 2m")) },

@@ -1,0 +1,143 @@
+import ReelCore
+import ReelFilesystem
+import ReelThreads
+
+/// What is known of the growth of one file (`--growing`): a value behind a lock of its `RemoteFile`.
+struct Growth {
+    /// A read at the end of the file, which waits for more.
+    struct EndRead: Sendable {
+        let caller: any ParkedRead
+        /// The node of the handle.
+        let node: NodeID
+        let offset: Int64
+        let count: Int
+        let deadline: Duration
+    }
+
+    typealias Waiter = @Sendable (GrowthProof.Verdict) -> Void
+
+    /// Between two looks, as long as something is found or a reader waits.
+    static let shortestPause = Duration.seconds(2)
+    /// Where neither is so: the pauses double up to this.
+    static let longestPause = Duration.seconds(16)
+
+    /// The growth of one file behind its lock.
+    final class Shared: Sendable {
+        private let growth = Lock(Growth())
+
+        func withLock<Answer>(_ body: (inout Growth) -> sending Answer) -> sending Answer {
+            growth.withLock { body(&$0) }
+        }
+    }
+
+    private(set) var readers: [EndRead] = []
+    /// The nodes of the open handles, by handle.
+    private var handles: [ObjectIdentifier: Node] = [:]
+    /// They wait for a comparison that has not begun.
+    private var waiting: [Waiter] = []
+    private(set) var isComparing = false
+    private var grownAt: Duration?
+    /// A reader has come to the end: the origin is asked for more until the last close.
+    private var isFollowed = false
+    private var isLooking = false
+    private var pause = Growth.shortestPause
+    private var nextLook = Duration.zero
+
+    /// Programs may have bytes of it that the ledger has not counted.
+    var isReadUncounted = false
+
+    // MARK: Readers
+
+    /// Whether more is to be expected: it became longer, or was changed, within twice the time that a reader waits.
+    /// - Parameters:
+    ///   - changedAt: in seconds since 1970, as the origin states it.
+    ///   - date: now, in seconds since 1970.
+    ///   - wait: of a reader at the end.
+    func isLive(changedAt: Int64?, date: Int64, now: Duration, wait: Duration) -> Bool {
+        if let grownAt, now - grownAt < wait * 2 { return true }
+        return changedAt.map { .seconds(date - $0) < wait * 2 } ?? false
+    }
+
+    /// A reader has come to the end.
+    mutating func reachedEnd() { isFollowed = true }
+
+    mutating func add(_ reader: EndRead) { readers.append(reader) }
+
+    /// Takes the readers that have bytes before them now.
+    mutating func takeReaders(before length: Int64) -> [EndRead] { take { $0.offset < length } }
+
+    /// Takes the readers that see the end now.
+    mutating func takeLate(_ now: Duration) -> [EndRead] { take { $0.deadline <= now } }
+
+    /// Takes all readers, and asks for no more: the origin has another version, or the volume has gone.
+    mutating func end() -> [EndRead] {
+        isFollowed = false
+        return take { _ in true }
+    }
+
+    mutating func abandon(_ caller: any ParkedRead) { readers.removeAll { $0.caller === caller } }
+
+    private mutating func take(_ isMeant: (EndRead) -> Bool) -> [EndRead] {
+        let taken = readers.filter(isMeant)
+        readers.removeAll(where: isMeant)
+        return taken
+    }
+
+    // MARK: Handles
+
+    mutating func opened(_ handle: ObjectIdentifier, _ node: Node) { handles[handle] = node }
+
+    mutating func closed(_ handle: ObjectIdentifier) {
+        handles[handle] = nil
+        if handles.isEmpty { isFollowed = false }
+    }
+
+    /// The nodes of the open handles.
+    var nodes: [Node] { Array(handles.values) }
+
+    // MARK: Looks
+
+    /// Whether the clock may bring something.
+    var isAwaited: Bool { isFollowed || !readers.isEmpty }
+
+    /// Whether the origin is to be asked now. - Returns: true once for each look.
+    mutating func takeLook(_ now: Duration) -> Bool {
+        guard isFollowed, !isLooking, now >= nextLook else { return false }
+        isLooking = true
+        return true
+    }
+
+    /// A look has ended. - Parameter isNews: the file has become longer.
+    mutating func looked(isNews: Bool, _ now: Duration) {
+        isLooking = false
+        if !isNews, readers.isEmpty { pause = min(pause * 2, Self.longestPause) }
+        nextLook = now + (readers.isEmpty ? pause : Self.shortestPause)
+    }
+
+    /// The file has become longer.
+    mutating func grew(_ now: Duration) {
+        (grownAt, pause) = (now, Self.shortestPause)
+        nextLook = now + pause
+    }
+
+    // MARK: Comparisons
+
+    /// - Returns: whether the caller has to begin a comparison.
+    mutating func compare(_ waiter: @escaping Waiter) -> Bool {
+        waiting.append(waiter)
+        defer { isComparing = true }
+        return !isComparing
+    }
+
+    /// A comparison begins. - Returns: those that it is for.
+    mutating func beginComparison() -> [Waiter] {
+        defer { waiting = [] }
+        return waiting
+    }
+
+    /// - Returns: whether another one has to begin.
+    mutating func endComparison() -> Bool {
+        isComparing = !waiting.isEmpty
+        return isComparing
+    }
+}

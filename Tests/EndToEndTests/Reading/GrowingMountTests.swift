@@ -1,0 +1,132 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// Recordings that grow on a real server, through the real kernel.
+    @Suite(.plainAndEncrypted) struct GrowingMountTests {
+        /// A server over one folder, and a mount of it.
+        private func withFolder(
+            _ options: [String] = [], _ body: (Scene, _ root: String, Mounted) throws -> Void
+        ) throws {
+            guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                let server = try RealServer(.nginx, root: root, place: scene.work("server"))
+                defer { server.stop() }
+                // The folder is listed when it is filled.
+                try writeFile(root + "/other", [1])
+                let mount = try scene.mount(server.url, ["--growing", "--refresh", "0"] + options)
+                try body(scene, root, mount)
+            }
+        }
+
+        private func append(_ bytes: [UInt8], to path: String) {
+            let descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
+            defer { close(descriptor) }
+            #expect(bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) } == bytes.count)
+        }
+
+        private func lines(_ numbers: Range<Int>) -> [UInt8] {
+            Array(numbers.map { "line \($0) of a file that is appended to\n" }.joined().utf8)
+        }
+
+        private func isThere(_ path: String) -> Bool { eventually(within: .seconds(20)) { access(path, F_OK) == 0 } }
+
+        @Test("tail -f prints what is appended, and stat(2) shows the new size", arguments: [60, 5000])
+        func tail(_ count: Int) throws {
+            try withFolder(["--timeout", "2"]) { scene, root, mount in
+                append(lines(0..<count), to: root + "/log")
+                try #require(isThere(mount.file("log")))
+                let tail = try ChildProcess(["tail", "-n", "+1", "-s", "0.2", "-f", mount.file("log")])
+                defer {
+                    tail.signal(SIGTERM)
+                    _ = try? tail.wait()
+                }
+                var end = count
+                #expect(eventually { Array(tail.said.output.utf8) == lines(0..<end) })
+                // Within the wait of a reader at the end, and after it has seen the end.
+                for pause in [0, 3, 0] {
+                    sleep(UInt32(pause))
+                    append(lines(end..<end + count), to: root + "/log")
+                    end += count
+                    let expected = lines(0..<end).count
+                    let isPrinted = eventually(within: .seconds(30)) { tail.said.output.utf8.count == expected }
+                    #expect(isPrinted, "\(tail.said.output.utf8.count) of \(expected)")
+                }
+                #expect(Array(tail.said.output.utf8) == lines(0..<end))
+                let shown = try attributes(mount.file("log"))
+                #expect(shown.st_size == lines(0..<end).count)
+            }
+        }
+
+        @Test("A handle from before it grew reads on through the page cache")
+        func pages() throws {
+            try withFolder { scene, root, mount in
+                let bytes = GeneratedBytes(seed: 3).bytes(ByteRange(0, 2_000_000))
+                let path = root + "/film.ts"
+                append(Array(bytes[..<1_000_001]), to: path)
+                // Old enough that nobody waits at its end.
+                var times = [timeval(tv_sec: 1_700_000_000, tv_usec: 0), timeval(tv_sec: 1_700_000_000, tv_usec: 0)]
+                utimes(path, &times)
+                try #require(isThere(mount.file("film.ts")))
+                let old = try OpenDescriptor(mount.file("film.ts"))
+                #expect(try old.bytes(at: 0, count: 2_000_000) == Array(bytes[..<1_000_001]))
+                append(Array(bytes[1_000_001...]), to: path)
+                let isLonger = eventually(within: .seconds(30)) {
+                    (try? readWhole(mount.file("film.ts"))) == bytes
+                }
+                #expect(isLonger)
+                #expect(eventually { (try? old.bytes(at: 999_000, count: 2_000_000)) == Array(bytes[999_000...]) })
+                #expect(try attributes(mount.file("film.ts")).st_size == 2_000_000)
+            }
+        }
+
+        /// Four seconds of film, written as fast as they play.
+        @Test("A player follows a recording from its beginning to its end", arguments: ["ffmpeg", "mpv", "cat"])
+        func player(_ name: String) throws {
+            guard isProgram(name) || name == "cat", isProgram("ffmpeg") else {
+                try Test.cancel("\(name) is not installed")
+            }
+            try withFolder(["--timeout", "4"]) { scene, root, mount in
+                let (local, remote) = (root + "/film.ts", mount.file("film.ts"))
+                let recorder = try ChildProcess([
+                    "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25:duration=6",
+                    "-c:v", "mpeg2video", "-b:v", "4M", "-f", "mpegts", "-flush_packets", "1", local,
+                ])
+                defer { recorder.signal(SIGTERM) }
+                try #require(eventually { ((try? attributes(local))?.st_size ?? 0) > 200_000 })
+                try #require(isThere(remote))
+                let copy = scene.work("copy.ts")
+                let words =
+                    switch name {
+                    case "cat": ["sh", "-c", "cat '\(remote)' > '\(copy)'"]
+                    case "mpv":
+                        [
+                            "mpv", "--no-config", "--vo=null", "--ao=null", "--untimed", "--no-terminal",
+                            "--stream-record=\(copy)", remote,
+                        ]
+                    default:
+                        ["ffmpeg", "-v", "error", "-i", remote, "-f", "framemd5", copy]
+                    }
+                let end = try ChildProcess.run(words, within: .seconds(90))
+                #expect(end.status == 0, "\(end.errors)")
+                _ = try recorder.wait(within: .seconds(20))
+                if name == "cat" {
+                    let (found, whole) = (try readWhole(copy), try readWhole(local))
+                    #expect(whole.starts(with: found))
+                    #expect(found.count == whole.count)
+                } else {
+                    let frames = ["ffmpeg", "-v", "error", "-i", name == "mpv" ? copy : local, "-f", "framemd5", "-"]
+                    let found =
+                        name == "mpv" ? try succeed(frames) : String(decoding: try readWhole(copy), as: UTF8.self)
+                    let count = found.split(separator: "\n").count { !$0.hasPrefix("#") }
+                    #expect(count >= 145, "\(count) of 150 frames")
+                    if name == "ffmpeg" { #expect(try found == succeed(frames)) }
+                }
+            }
+        }
+    }
+}

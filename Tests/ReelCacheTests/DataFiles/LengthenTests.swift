@@ -1,0 +1,137 @@
+import Glibc
+import ReelCore
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import ReelCache
+
+/// Versions that become longer in place.
+@Suite(.plainAndEncrypted) struct LengthenTests {
+    private let short = version(blocks: 10, less: 1000)
+    private let long = version(tag: "2", blocks: 200, less: 7)
+
+    /// All but a last block that is not whole stays, also over a restart, and the rest can be filled.
+    @Test(arguments: [0, 1000] as [Int64])
+    func whatIsWholeStays(_ less: Int64) throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        let short = version(blocks: 10, less: less)
+        let stays = [0, 5] + (less == 0 ? [9] : [])
+        do {
+            let object = try store.object(for: short)
+            for block in [0, 5, 9] { try object.fill(block) }
+            store.commit()
+            #expect(store.lengthen(object, to: long.length, long.validator))
+            #expect(
+                object.version == long && object.filledBlocks == stays
+                    && object.outermostBlocks == [0, stays[stays.count - 1]])
+            for block in stays { #expect(object.holds(block)) }
+            for block in [9, 100, 199] where !stays.contains(block) { try object.fill(block) }
+            #expect([9, 100, 199].allSatisfy { object.holds($0) })
+            #expect(store.usage.used == object.bytesOnDisk)
+            let same = try store.object(for: long)
+            #expect(same === object)
+        }
+        store.close()
+        store = try fixture.open()
+        let object = try store.object(for: long)
+        #expect(object.filledBlocks == [0, 5, 9, 100, 199])
+        for block in object.filledBlocks { #expect(object.holds(block)) }
+        #expect(try store.object(for: short).filledBlocks.isEmpty)
+        store.close()
+    }
+
+    @Test func whatIsNotLongerOrIsThereAlreadyStaysAsItIs() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.object(for: short)
+        for block in [0, 9] { try object.fill(block) }
+        for length in [0, short.length - 1, short.length, BlockSize.longestFile + 1] {
+            #expect(!store.lengthen(object, to: length, long.validator))
+        }
+        #expect(object.filledBlocks == [0, 9])
+        do {
+            let other = try store.object(for: long)
+            try other.fill(3)
+            #expect(!store.lengthen(object, to: long.length, long.validator))
+            #expect(other.holds(3) && object.version == short && object.holds(0))
+        }
+        store.close()
+    }
+
+    /// One that nobody has open makes way, unless it has more bytes.
+    @Test func aClosedOneOfThatLengthGoes() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.object(for: long).fill(3)
+        store.close()
+        store = try fixture.open()
+        let object = try store.object(for: short)
+        #expect(!store.lengthen(object, to: long.length, long.validator) && object.version == short)
+        try object.fill(0)
+        #expect(store.lengthen(object, to: long.length, long.validator))
+        #expect(object.filledBlocks == [0] && store.usage.used == object.bytesOnDisk)
+        #expect(fixture.objectFiles.count == 1)
+        store.close()
+    }
+
+    /// What a crash leaves at each moment: the short version or the long one, and no wrong byte of either.
+    @Test func afterACrashOneOfBothIsThere() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.object(for: short)
+        for block in [0, 5, 9] { try object.fill(block) }
+        store.commit()
+        let before = try fixture.crashImage(of: store)
+        #expect(store.lengthen(object, to: long.length, long.validator))
+        try object.fill(9)
+        let after = try fixture.crashImage(of: store)
+        store.close()
+        // Between the file and its row.
+        for path in before.objectFiles { #expect(truncate(path, Int(long.length)) == 0) }
+        for (image, version, filled) in [(before, short, [0, 5, 9]), (after, long, [0, 5])] {
+            let store = try image.open()
+            let object = try store.object(for: version)
+            #expect(object.filledBlocks == filled)
+            for block in filled { #expect(object.holds(block)) }
+            store.close()
+        }
+    }
+
+    /// Readers of the old end meet its bytes, or learn that they have to wait.
+    @Test func aReaderMeetsTheBytesOrMissesThem() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.object(for: version(blocks: 1, less: BlockSize.block - 100))
+        let isOver = Shared(false)
+        let flaw = Shared<String?>(nil)
+        let reader = try #require(
+            Thread("reader") {
+                while !isOver.value {
+                    let length = object.length
+                    let block = Int((length - 1) / BlockSize.block)
+                    let range = ByteRange(Int64(block) * BlockSize.block, length)
+                    var bytes = [UInt8](repeating: 0, count: Int(range.count))
+                    switch bytes.withUnsafeMutableBytes({ object.read(into: $0, at: range.lower) }) {
+                    case .bytes: if bytes != content(block, range.count) { flaw.set("wrong bytes below \(length)") }
+                    case .missing: continue
+                    case .damaged: flaw.set("damage below \(length)")
+                    }
+                }
+            })
+        var length = object.length
+        for step in 0..<200 {
+            try object.fill(object.file.blockCount - 1)
+            length += Int64(step) * 997 % 150_000 + 1
+            let validator = Validator(entityTag: EntityTag("\"\(step)\""), lastModified: nil)
+            #expect(store.lengthen(object, to: length, validator))
+            for block in 0..<object.file.blockCount - 1 where !object.file.isFilled(block) { try object.fill(block) }
+        }
+        isOver.set(true)
+        reader.join()
+        #expect(flaw.value == nil)
+        #expect(store.damagedBlocks == 0)
+        store.close()
+    }
+}

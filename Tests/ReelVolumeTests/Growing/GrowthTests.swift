@@ -1,0 +1,92 @@
+import ReelCore
+import ReelFilesystem
+import Testing
+
+@testable import ReelVolume
+
+/// When readers wait at the end, and when the origin is asked for more.
+@Suite struct GrowthTests {
+    @Test(
+        "A reader waits where the file has grown, or was changed, within a minute",
+        arguments: [
+            (grownAt: nil, changedAt: nil, isLive: false), (nil, 999_941, true), (nil, 999_940, false),
+            (nil, 1_000_500, true), (.seconds(941), 0, true), (.seconds(940), nil, false),
+        ] as [(grownAt: Duration?, changedAt: Int64?, isLive: Bool)])
+    func live(_ row: (grownAt: Duration?, changedAt: Int64?, isLive: Bool)) {
+        var growth = Growth()
+        if let grownAt = row.grownAt { growth.grew(grownAt) }
+        let isLive = growth.isLive(
+            changedAt: row.changedAt, date: 1_000_000, now: .seconds(1000), wait: .seconds(30))
+        #expect(isLive == row.isLive)
+    }
+
+    @Test("Once a reader has come to the end the origin is asked, the more seldom the longer nothing is found")
+    func looks() {
+        var growth = Growth()
+        let node = Node(
+            id: 2, parent: 1, name: "a.ts", inode: 2, place: .url(ResourceURL("http://a/a.ts")!), isDirectory: false,
+            listed: Node.Facts())
+        let handle = Growth.Shared()
+        growth.opened(ObjectIdentifier(handle), node)
+        func looks(_ moment: Duration) -> Bool { growth.takeLook(moment) }
+        #expect(!looks(.seconds(1)) && !growth.isAwaited)
+        growth.reachedEnd()
+        var (moment, pauses) = (Duration.seconds(1), [Duration]())
+        for _ in 0..<6 {
+            let start = moment
+            while !looks(moment) { moment += .seconds(1) }
+            pauses.append(moment - start)
+            // One at a time.
+            #expect(!looks(moment + .seconds(100)) && growth.isAwaited)
+            growth.looked(isNews: false, moment)
+        }
+        #expect(pauses == [0, 4, 8, 16, 16, 16].map { .seconds($0) })
+        growth.grew(moment)
+        #expect(!looks(moment + .seconds(1)) && looks(moment + .seconds(2)))
+        growth.looked(isNews: true, moment)
+        #expect(looks(moment + .seconds(2)))
+        growth.looked(isNews: true, moment)
+        growth.closed(ObjectIdentifier(handle))
+        #expect(!growth.isAwaited && !looks(moment + .seconds(100)))
+    }
+
+    @Test("A reader leaves with bytes before it, at its deadline, with its caller, or with the version")
+    func readers() {
+        var growth = Growth()
+        let callers = (0..<4).map { _ in TestRead() }
+        for (number, caller) in callers.enumerated() {
+            growth.add(
+                Growth.EndRead(
+                    caller: caller, node: 2, offset: Int64(number) * 100, count: 10, deadline: .seconds(10 + number)))
+        }
+        func leave(_ readers: [Growth.EndRead]) -> [Int] {
+            readers.compactMap { read in callers.firstIndex { $0 === read.caller } }
+        }
+        var left = leave(growth.takeReaders(before: 0))
+        #expect(left == [])
+        left = leave(growth.takeReaders(before: 1))
+        #expect(left == [0])
+        left = leave(growth.takeLate(.seconds(10)))
+        #expect(left == [])
+        left = leave(growth.takeLate(.seconds(11)))
+        #expect(left == [1])
+        growth.abandon(callers[2])
+        #expect(growth.isAwaited)
+        left = leave(growth.end())
+        #expect(left == [3] && !growth.isAwaited)
+    }
+
+    @Test("One comparison runs at a time, and is for those that asked before it began")
+    func comparisons() {
+        var growth = Growth()
+        func begins() -> Bool { growth.compare { _ in } }
+        func served() -> Int { growth.beginComparison().count }
+        func goesOn() -> Bool { growth.endComparison() }
+        #expect(begins() && growth.isComparing)
+        #expect(served() == 1)
+        #expect(!begins() && !begins())
+        #expect(goesOn() && growth.isComparing && served() == 2)
+        #expect(!goesOn() && !growth.isComparing)
+        #expect(begins())
+    }
+}
