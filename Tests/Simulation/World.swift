@@ -204,8 +204,8 @@ struct World {
             expectNewest(household, scene.kernel, asks: true, pause: .milliseconds(50), &random)
         }
         let (lengths, fetched) = (Self.lengths(of: households), scene.mount.bytesFetched)
-        // Head (two blocks) and end come twice where a program opens a file that is just being opened as the next item; a
-        // body without a length comes as a whole, and to the keeper as well.
+        // Head (two blocks) and end come twice where a program opens a file that is just being opened as the next item.
+        // A body without a length comes as a whole then, and to the keeper as well.
         let streams = households.flatMap(\.origin.files).filter(\.isStream).map(\.now.length).reduce(0, +)
         let most = lengths + Self.asked(of: scene) + 3 * BlockSize.block + 2 * streams
         if lengths < shape.cap / 4, fetched > most {

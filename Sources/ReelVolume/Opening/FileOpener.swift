@@ -260,7 +260,10 @@ final class FileOpener: Sendable {
         _ completion: @escaping Completion<RemoteFile>
     ) {
         if services.ticker.isOver { return completion(.failure(.timedOut)) }
-        guard information.length != nil else { return firstOpen(node, url, until: end, completion) }
+        guard information.length != nil else {
+            if replaceWhereKnown(node, information, completion) { return }
+            return firstOpen(node, url, until: end, completion)
+        }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
             if case .success(let file) = result { TailPrefetch.start(file, of: node) }
@@ -280,6 +283,11 @@ final class FileOpener: Sendable {
         } _: { [self] found in
             switch found {
             case .file(let file) where file.isOpenEnded:
+                if node.information?.length != nil {
+                    let information = files.learn(file.information, of: url)
+                    files.close(file)
+                    return _ = replaceWhereKnown(node, information, completion)
+                }
                 node.grows(file)
                 completion(.success(file))
             case .file(let file):
@@ -318,6 +326,17 @@ final class FileOpener: Sendable {
         }
         replace(node, information)
         return false
+    }
+
+    /// A body without a length is another one than that whose length the kernel has of the node. The name leads to
+    /// another node then.
+    private func replaceWhereKnown(
+        _ node: Node, _ information: ContentInformation, _ completion: Completion<RemoteFile>
+    ) -> Bool {
+        guard node.information?.length != nil else { return false }
+        replace(node, information)
+        completion(.failure(.stale))
+        return true
     }
 
     private func replace(_ node: Node, _ information: ContentInformation) {

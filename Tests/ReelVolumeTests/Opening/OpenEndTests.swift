@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import TestKit
 import Testing
 
@@ -112,6 +113,32 @@ import Testing
             sent.append(server.requests.count { $0.path == "/film.mkv" && $0.range(of: 1 << 40)?.count != 1 })
         }
         #expect(sent[0] == sent[1])
+    }
+
+    @Test("Another body without a length is another node: the kernel has the length of the first")
+    func anotherBody() throws {
+        let length = Shared<Int64>(5000)
+        let server = try ScriptedServer { [film] _ in
+            [.head(200, [("Connection", "close")]), .generated(film, ByteRange(0, length.value)), .close]
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"))
+        defer { fixture.remove() }
+        func readWhole() throws {
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 20_000).get() == bytes(0, length.value))
+            fixture.volume.close(file)
+        }
+        try readWhole()
+        let first = try fixture.lookup("film.mkv").get()
+        #expect(first.attributes.length == 5000)
+        length.change { $0 = 9000 }
+        fixture.expire()
+        let opened = fixture.wait { fixture.filesystem.open(first.node, by: nil, $0) }
+        #expect(throws: VolumeError.stale) { try opened.get() }
+        try readWhole()
+        let second = try fixture.lookup("film.mkv").get()
+        #expect(second.node != first.node && second.attributes.length == 9000)
     }
 
     @Test func aSecondOpenReadsTheBodyThatRuns() throws {
