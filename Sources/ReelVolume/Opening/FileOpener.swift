@@ -261,8 +261,9 @@ final class FileOpener: Sendable {
     ) {
         if services.ticker.isOver { return completion(.failure(.timedOut)) }
         guard information.length != nil else {
-            if replaceWhereKnown(node, information, completion) { return }
-            return firstOpen(node, url, until: end, completion)
+            if !hasLength(node) { return firstOpen(node, url, until: end, completion) }
+            replace(node, information)
+            return completion(.failure(.stale))
         }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
@@ -282,12 +283,12 @@ final class FileOpener: Sendable {
             replace(node, whole)
         } _: { [self] found in
             switch found {
+            case .file(let file) where file.isOpenEnded && hasLength(node):
+                let information = files.learn(file.information, of: url)
+                files.close(file)
+                replace(node, information)
+                completion(.failure(.stale))
             case .file(let file) where file.isOpenEnded:
-                if node.information?.length != nil {
-                    let information = files.learn(file.information, of: url)
-                    files.close(file)
-                    return _ = replaceWhereKnown(node, information, completion)
-                }
                 node.grows(file)
                 completion(.success(file))
             case .file(let file):
@@ -328,16 +329,8 @@ final class FileOpener: Sendable {
         return false
     }
 
-    /// A body without a length is another one than that whose length the kernel has of the node. The name leads to
-    /// another node then.
-    private func replaceWhereKnown(
-        _ node: Node, _ information: ContentInformation, _ completion: Completion<RemoteFile>
-    ) -> Bool {
-        guard node.information?.length != nil else { return false }
-        replace(node, information)
-        completion(.failure(.stale))
-        return true
-    }
+    /// Whether the kernel has a length of the node from an answer: a body without one is another then.
+    private func hasLength(_ node: Node) -> Bool { node.information?.length != nil }
 
     private func replace(_ node: Node, _ information: ContentInformation) {
         var facts = node.listed
