@@ -184,6 +184,9 @@ lint:  ## The form of every source, without changing it
 	    | grep -E '\.md:|:[0-9]+: *//' | grep -vE ':[0-9]+: *\||\]\(|[a-z]://'
 	@# A lock without a rank is one that the check of their order does not see (`Lock`).
 	! grep -rnE '\bMutex *[(<]' --include='*.swift' Sources | grep -v '^Sources/ReelThreads/'
+	@for patch in Tests/Simulation/Mutants/*.patch; do \
+	    patch --dry-run --silent --strip 1 < $$patch > /dev/null || { echo "$$patch does not apply"; exit 1; }; \
+	done
 	Tests/check-words
 	for script in $(SCRIPTS); do bash -n $$script || exit 1; done
 	if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
