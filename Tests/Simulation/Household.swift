@@ -104,9 +104,9 @@ private final class LinkFinder: PlaceFinder {
         }
         Simulation.sleep(min(.milliseconds(pause), limit))
         if .milliseconds(pause) > limit || !isWell && chance == 0 { return .failure(PlaceFailure("no link")) }
-        // Without the query, which signs it.
-        let place = question.url.text.dropFirst(Household.address.utf8.count).prefix { $0 != "?" }
-        guard let url = ResourceURL("http://links/\(place)?link=\(links.current)") else {
+        // Without the query, which signs it, and whichever origin a redirect of the list has made it one of.
+        let place = question.url.path.prefix { $0 != "?" }
+        guard let url = ResourceURL("http://links\(place)?link=\(links.current)") else {
             return .failure(PlaceFailure("no URL"))
         }
         return .success(
