@@ -7,8 +7,8 @@ import Testing
         try ChildProcess.run([builtProgram("Simulate")] + words, within: .seconds(1000))
     }
 
-    /// What is found and not mended yet, a seed of each: the index of a killed mount has a signed link (80000246); after
-    /// a restart, a node of a body without a length has another one (80000171). No other finding is let pass.
+    /// What is found and not mended yet, a seed of each: the index of a killed mount has a signed link (80000246);
+    /// after a restart, a node of a body without a length has another one (80000171). No other finding is let pass.
     private static let open: [(where: Substring, what: Substring)] = [
         ("index.sqlite", " of the cache holds a secret"), ("found: node ", " bytes, and now has "),
     ]
