@@ -42,8 +42,10 @@ extension FileTable {
         guard known.validator.mirror != 0, new.validator.mirror == 0, new.isProven(by: known) else {
             return completion(learn(new, of: url))
         }
-        let settled = Once<MirrorClaims.Standing> { [self] standing in
+        let settled = once(until: end, late: MirrorClaims.Standing?.some(.unknown)) { [self] standing in
             switch standing {
+            // There was nothing to compare.
+            case nil: completion(learn(new, of: url))
             case .unknown: completion(known)
             case .differs:
                 services.upstream.mirrors?.contradicted(url, known, new)
@@ -54,18 +56,23 @@ extension FileTable {
                 }
             }
         }
-        // The comparison goes on for those that ask later.
+        if !services.upstream.prove(url, known, { settled($0) }) { settled(nil) }
+    }
+
+    /// Makes an answer of a comparison count once: it, or `late` at `end`. The comparison goes on for those that ask
+    /// later.
+    private func once<Answer: Sendable>(
+        until end: Duration, late: Answer, _ body: @escaping @Sendable (Answer) -> Void
+    ) -> @Sendable (Answer) -> Void {
+        let once = Once(body)
         let giveUp = { @Sendable [services] in
-            if let settled = settled.take() { services.later { settled(.unknown) } }
+            if let body = once.take() { services.later { body(late) } }
         }
         let timer = services.ticker.after(end - now(), giveUp, atEnd: giveUp)
-        let isAsked = services.upstream.prove(url, known) { [services] standing in
+        return { [services] answer in
             services.ticker.cancel(timer)
-            settled(standing)
+            once(answer)
         }
-        guard !isAsked, settled.take() != nil else { return }
-        services.ticker.cancel(timer)
-        completion(learn(new, of: url))
     }
 
     /// Compares what is known of a version with the origin's bytes, so that it becomes the longer one.
@@ -78,24 +85,16 @@ extension FileTable {
         guard key == services.keys.key(of: url, new), services.upstream.joined(url) == nil,
             file(for: version(url, known)) != nil || services.keys.cachedBytes(of: url, length) > 0
         else { return false }
-        let settled = Once<GrowthProof.Verdict> { [self] verdict in
+        let settled = once(until: end, late: GrowthProof.Verdict.unknown) { [self] verdict in
             switch verdict {
             case .grown(let information): completion(information)
             case .differs: completion(learn(new, of: url))
             case .unknown: completion(known)
             }
         }
-        let giveUp = { @Sendable [services] in
-            if let settled = settled.take() { services.later { settled(.unknown) } }
-        }
-        let timer = services.ticker.after(end - now(), giveUp, atEnd: giveUp)
         open(url, known) { [self] result in
-            guard case .success(let file) = result else {
-                services.ticker.cancel(timer)
-                return settled(.differs)
-            }
+            guard case .success(let file) = result else { return settled(.differs) }
             file.compare { [self] verdict in
-                services.ticker.cancel(timer)
                 settled(verdict)
                 close(file)
             }

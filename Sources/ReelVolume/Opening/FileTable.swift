@@ -34,11 +34,13 @@ final class FileTable: Sendable {
         /// The file that the store's object of this version has, or of one that agrees: a tag that was weak when it was
         /// asked for may be strong in the object.
         func file(for version: Version) -> RemoteFile? {
-            func fit(_ file: RemoteFile) -> Int {
+            var best: (file: RemoteFile, fit: Int)?
+            for file in current[version.key] ?? [] {
                 let own = file.object.version
-                return own.length == version.length ? own.validator.fit(version.validator) ?? -1 : -1
+                guard own.length == version.length, let fit = own.validator.fit(version.validator) else { continue }
+                if fit > best?.fit ?? -1 { best = (file, fit) }
             }
-            return current[version.key]?.filter { fit($0) >= 0 }.max { fit($0) < fit($1) }
+            return best?.file
         }
 
         func isCurrent(_ file: RemoteFile) -> Bool {

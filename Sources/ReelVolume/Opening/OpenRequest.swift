@@ -97,8 +97,8 @@ final class OpenRequest: OriginReceiver {
             if isForeignPage(information, inPlaceOf: plan.remembered) {
                 return .wrongAnswer("a web page where media was expected")
             }
-            if case .whole = verdict { return begin(information, isWhole: true) }
-            return begin(information, isWhole: false)
+            let isWhole = if case .whole = verdict { true } else { false }
+            return begin(information, isWhole: isWhole)
         }
     }
 
