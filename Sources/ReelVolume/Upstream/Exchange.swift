@@ -93,9 +93,11 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         places = mirrors.places(
             for: request, version, isWide: upstream.concurrency[request.url].share > 1, mayMirror: mayMirror,
             isAway: { upstream.transport.standings[$0]?.isAway ?? false })
-        if !takesAnyVersion, let version, upstream.cachedBlock(of: request.url, version) == nil {
+        if !takesAnyVersion, let version, upstream.cachedBlock(of: request.resource, version) == nil {
             // Nothing is there to compare the others with.
-            places.removeAll { !isOwn($0, version) && mirrors.standing(of: request.url, version, at: $0).isUnknown }
+            places.removeAll {
+                !isOwn($0, version) && mirrors.standing(of: request.resource, version, at: $0).isUnknown
+            }
         }
         if request.reason == .hedge, places.count > 1 { slow = places.last }
         // Its return is looked for, also where no request goes there.
@@ -118,17 +120,17 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             return ask(place == 0 ? request.condition : nil)
         }
         if isContradicted { return end(.changed) }
-        switch mirrors.standing(of: request.url, version, at: place) {
+        switch mirrors.standing(of: request.resource, version, at: place) {
         case .differs: skip()
         case .agrees(let validator): askAgreed(validator)
         case .unknown where isProof: askAgreed(nil)
         case .unknown where isOwn(place, version): ask(nil)
         case .unknown:
-            guard let block = upstream.cachedBlock(of: request.url, version) else {
+            guard let block = upstream.cachedBlock(of: request.resource, version) else {
                 return takesAnyVersion ? ask(nil) : skip()
             }
             let prove = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, upstream) }
-            mirrors.find(request.url, version, at: place, ask: prove) { [self] standing in
+            mirrors.find(request.resource, version, at: place, ask: prove) { [self] standing in
                 if case .agrees(let validator) = standing { return askAgreed(validator) }
                 if isContradicted { end(.changed) } else { skip() }
             }
@@ -150,13 +152,21 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     /// The source has other bytes than the mirror whose version is asked for.
     private var isContradicted: Bool {
         guard !takesAnyVersion, let version, version.validator.mirror != 0 else { return false }
-        if case .differs? = mirrors?.standing(of: request.url, version, at: 0) { return true } else { return false }
+        if case .differs? = mirrors?.standing(of: request.resource, version, at: 0) {
+            return true
+        } else {
+            return false
+        }
     }
 
     /// The mirror whose version is asked for has another one now.
     private var isReplaced: Bool {
         guard let mirrors, let version, let place = mirrors.place(of: version) else { return false }
-        if case .differs = mirrors.standing(of: request.url, version, at: place) { return true } else { return false }
+        if case .differs = mirrors.standing(of: request.resource, version, at: place) {
+            return true
+        } else {
+            return false
+        }
     }
 
     /// A place that has the bytes of the version, under a validator of its own.
@@ -266,7 +276,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             || !isShared && told.isProven(by: version)
         guard isSame else {
             let reason = length == version.length ? "its tag and date are others" : "its length is another"
-            mirrors.leaveOut(request.url, version, at: attempt.place, reason)
+            mirrors.leaveOut(request.resource, version, at: attempt.place, reason)
             if attempt.place == 0 { return .changed }
             return .wrongAnswer("a \(isShared ? "shared cache" : "mirror") with another version")
         }
@@ -286,10 +296,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         var version = version ?? told
         guard version.length != nil else { return nil }
         version.validator.mirror = attempt.mark
-        if attempt.mark != 0, case .differs = mirrors.standing(of: request.url, version, at: 0) {
+        if attempt.mark != 0, case .differs = mirrors.standing(of: request.resource, version, at: 0) {
             return .wrongAnswer("a mirror with other bytes")
         }
-        mirrors.agreed(request.url, version, at: attempt.place, own)
+        mirrors.agreed(request.resource, version, at: attempt.place, own)
         return nil
     }
 

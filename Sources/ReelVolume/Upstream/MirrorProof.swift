@@ -46,7 +46,7 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
         (question.range, question.condition, question.version) = (block.range, nil, version)
         (question.reason, question.isHeadEnough, question.limit) = (.probe, false, nil)
         question.stallLimit = min(request.stallLimit, Mirrors.longestSilence)
-        let proof = MirrorProof(request.url, version, place, block, upstream)
+        let proof = MirrorProof(request.resource, version, place, block, upstream)
         let handle = RequestHandle(for: handle)
         let cancel = { @Sendable in handle.cancel() }
         proof.timer = upstream.ticker.after(upstream.timeout, cancel, atEnd: cancel)
@@ -96,14 +96,14 @@ extension Upstream {
         guard let mirrors, let block = cachedBlock(of: url, version) else { return false }
         let request = made(OriginRequest(url: url, reason: .probe, stallLimit: Mirrors.longestSilence))
         let ask = { [self] in MirrorProof.start(request, as: RequestHandle(), version, at: 0, block, self) }
-        mirrors.find(request.url, version, at: 0, ask: ask, completion)
+        mirrors.find(request.resource, version, at: 0, ask: ask, completion)
         return true
     }
 
     /// The remembered version of a file, nil if none, or its length is not known.
     func known(_ request: OriginRequest) -> ContentInformation? {
         guard request.reason != .listing else { return nil }
-        let known = store.information(for: request.url.text)?.information
+        let known = store.information(for: request.resource.text)?.information
         return known?.length == nil ? nil : known
     }
 
@@ -111,7 +111,7 @@ extension Upstream {
     func mayMirror(_ request: OriginRequest, _ version: ContentInformation?) -> Bool {
         switch request.reason {
         // A listing that is there stays, whatever fails: a mirror's may lack some of it.
-        case .listing: !store.hasListing(request.url.text)
+        case .listing: !store.hasListing(request.resource.text)
         // They find the version out.
         case .head, .probe: true
         case .demand, .ahead, .tail, .index, .nextItem, .prefetch, .hedge, .retry: version != nil

@@ -133,7 +133,7 @@ final class Mirrors: Sendable {
                     guard mayMirror, request.isReading || url.path == request.url.path else { return false }
                 }
                 guard let version else { return true }
-                let subject = MirrorClaims.Subject(request.url, version)
+                let subject = MirrorClaims.Subject(request.resource, version)
                 if case .differs = state.claims.with(subject, place, { $0.standing }) { return false }
                 return true
             }

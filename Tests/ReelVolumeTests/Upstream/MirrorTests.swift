@@ -275,6 +275,31 @@ import Testing
         #expect(targets == ["/pub/film.mkv?a=1"])
     }
 
+    /// It is compared under the name that the cache has for it, also where nothing but the length says which it is.
+    @Test(arguments: ["\"v1\"", nil])
+    func theSignatureOfALinkIsInNoKeyOfTheCache(_ tag: String?) throws {
+        let film = FileOrigin(FileOrigin.Version(length: 3 << 20, entityTag: tag, lastModified: nil))
+        let first = try ScriptedServer { request in
+            guard request.path == "/films/list.m3u" else { return film.answer(request) }
+            let list = "#EXTM3U\n/films/film.mkv?X-Amz-Signature=secret\n"
+            return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: list)
+        }
+        defer { first.stop() }
+        let other = FileOrigin(FileOrigin.Version(seed: 2, length: 3 << 20, entityTag: tag, lastModified: nil))
+        let second = try ScriptedServer { other.answer($0) }
+        defer { second.stop() }
+        let fixture = try VolumeFixture(
+            first.url("/films/list.m3u").text, prebuffer: 0, mirrors: [second.url("/pub/list.m3u")])
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        defer { fixture.volume.close(file) }
+        #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
+        fixture.store.commit()
+        #expect(fixture.read(file, 2 << 20, 100_000).isRight(film, 2 << 20, 100_000))
+        let keys = Set(fixture.store.objects().map(\.key))
+        #expect(keys == [first.url("/films/film.mkv").text])
+    }
+
     @Test func theListingOfAMirrorAnswersWhereTheFirstIsNotThere() throws {
         let pair = try Pair(isDown: true)
         defer { pair.end() }
