@@ -7,25 +7,17 @@ import Testing
         try ChildProcess.run([builtProgram("Simulate")] + words, within: .seconds(1000))
     }
 
-    /// What is found and not mended yet, a seed of each: after a restart, a node of a body without a
-    /// length has another one (80000171). No other finding is let pass.
-    private static let open: [(where: Substring, what: Substring)] = [
-        ("found: node ", " bytes, and now has ")
-    ]
-
     /// What has found nothing says where it began, too, as the seeds of a minute depend on the machine.
     @Test("A minute of fresh seeds finds nothing")
     func fresh() throws {
         let end = try Self.run("--seconds", "\(LongTests.many(600, elseOnly: 60))")
-        let found = end.output.split(separator: "\n").filter { $0.contains(" found: ") }
-        let news = found.filter { line in !Self.open.contains { line.contains($0.where) && line.contains($0.what) } }
-        #expect(news.isEmpty && (end.status == 0 || !found.isEmpty), "\(end.output)\(end.errors)")
+        #expect(end.status == 0, "\(end.output)\(end.errors)")
         print(end.output.split(separator: "\n").filter { $0.hasPrefix("simulation: ") }.joined())
     }
 
     @Test(
         "A seed that has found something finds it no more",
-        arguments: [84, 5041, 7120, 3_094_509_911, 954_367_353, 954_400_119, 5, 3245, 6715, 80_000_246])
+        arguments: [84, 5041, 7120, 3_094_509_911, 954_367_353, 954_400_119, 5, 3245, 6715, 80_000_246, 80_000_171])
     func mended(_ seed: Int) throws {
         let end = try Self.run("--seed", "\(seed)", "--seeds", "1")
         #expect(end.status == 0, "\(end.output)\(end.errors)")

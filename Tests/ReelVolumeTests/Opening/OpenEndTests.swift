@@ -115,6 +115,25 @@ import Testing
         #expect(sent[0] == sent[1])
     }
 
+    @Test("A body without a length is another node than the one whose length the listing gave")
+    func listedWithAnotherLength() throws {
+        let server = try ScriptedServer { [film] request in
+            if request.path == "/" { return MirrorPair.page(["film.mkv"], 1) }
+            return [.head(200, [("Connection", "close")]), .generated(film, ByteRange(0, 5000)), .close]
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"))
+        defer { fixture.remove() }
+        let first = try fixture.lookup("film.mkv").get()
+        #expect(first.attributes.length == 1)
+        let opened = fixture.wait { fixture.filesystem.open(first.node, by: nil, $0) }
+        #expect(throws: VolumeError.stale) { try opened.get() }
+        let file = try fixture.open("film.mkv").get()
+        #expect(try fixture.read(file, 0, 6000).get() == bytes(0, 5000))
+        fixture.volume.close(file)
+        #expect(try fixture.lookup("film.mkv").get().node != first.node)
+    }
+
     @Test("Another body without a length is another node: the kernel has the length of the first")
     func anotherBody() throws {
         let length = Shared<Int64>(5000)
