@@ -17,7 +17,9 @@ import Testing
 
     @Test(
         "A seed that has found something finds it no more",
-        arguments: [84, 5041, 7120, 3_094_509_911, 954_367_353, 954_400_119, 5, 3245, 6715, 80_000_246, 80_000_171])
+        arguments: [
+            84, 5041, 7120, 3_094_509_911, 954_367_353, 954_400_119, 5, 3245, 6715, 80_000_246, 80_000_171, 80_000_263,
+        ])
     func mended(_ seed: Int) throws {
         let end = try Self.run("--seed", "\(seed)", "--seeds", "1")
         #expect(end.status == 0, "\(end.output)\(end.errors)")

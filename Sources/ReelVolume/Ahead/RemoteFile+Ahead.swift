@@ -57,7 +57,6 @@ extension RemoteFile {
         let moment = now()
         let missing = ask { $0.ledger.missing(in: ranges) }
         guard missing > 0, services.budget.withLock({ $0.spend(missing, on: spending, now: moment) }) else { return }
-        services.ticker.add(self)
         perform(
             decide { $0.prebuffer(ranges, now: moment) },
             for: spending == .tail ? .tail : spending == .index ? .index : .nextItem)
@@ -72,7 +71,6 @@ extension RemoteFile {
 
     /// Goes on with fetching all of the file for a command, one request at a time.
     func prefetchAll(_ limit: RateLimit?) {
-        services.ticker.add(self)
         perform(decide { $0.prefetch(now: now()) }, limit: limit)
     }
 

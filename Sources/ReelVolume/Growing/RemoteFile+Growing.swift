@@ -82,7 +82,7 @@ extension RemoteFile {
         // One that lies further behind looks for nothing that a writer has just written.
         guard offset == length, count > 0, !isSuperseded, !isOver else { return .read(0) }
         growth.withLock { $0.reachedEnd() }
-        services.ticker.add(self)
+        defer { services.ticker.add(self) }
         guard isLive else { return .read(0) }
         let deadline = moment + services.options.timeout
         let read = Growth.EndRead(caller: park(), node: node, offset: offset, count: count, deadline: deadline)

@@ -77,16 +77,17 @@ extension RemoteFile {
 
     /// The request that found this version out goes on as its first stream.
     func adopt(_ request: RequestHandle, _ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
-        services.ticker.add(self)
         let (id, isWanted) = decide { $0.adopt(request, range, isWhole: isWhole, now: now()) }
+        services.ticker.add(self)
         if !isWanted { request.cancel() }
         return id
     }
 
     /// A request that was made beside it becomes a stream. - Returns: nil where its bytes are not wanted.
     func adoptBeside(_ request: RequestHandle, _ range: ByteRange) -> Ledger.StreamID? {
+        let id = decide { $0.adoptBeside(request, range, now: now()) }
         services.ticker.add(self)
-        return decide { $0.adoptBeside(request, range, now: now()) }
+        return id
     }
 
     /// - Parameter isTimed: as in the ledger.

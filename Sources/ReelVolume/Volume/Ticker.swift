@@ -60,7 +60,8 @@ final class Ticker: Sendable {
         self.thread = thread
     }
 
-    /// Watches an object until its `tick` returns false.
+    /// Watches an object until its `tick` returns false. First comes what there is to watch, then the call: in between
+    /// a tick may have let the object go.
     func add(_ member: any Ticking) {
         if state.withLock(notifying: false, { $0.members[ObjectIdentifier(member)] != nil }) { return }
         Ticker.add(member, to: state)
