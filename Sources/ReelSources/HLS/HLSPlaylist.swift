@@ -22,6 +22,8 @@ package struct HLSPlaylist: Sendable {
     package internal(set) var variants: [Variant] = []
     /// Why a media playlist is no file of exact length: `it is live (no EXT-X-ENDLIST)`, nil if it is one.
     package internal(set) var obstacle: String?
+    /// No EXT-X-ENDLIST: more segments are to come, and the first ones may go.
+    package internal(set) var isGrowing = false
     /// The file's extension: `ts`.
     package internal(set) var fileExtension = "ts"
     /// The signatures of URLs that were signed, by the URLs without their signatures, which the pieces have.
@@ -46,11 +48,12 @@ package struct HLSPlaylist: Sendable {
     ///   - body: the whole playlist.
     ///   - base: its URL after redirects, against which the URIs resolve, nil if on the disk, where all must be
     ///     absolute.
+    ///   - mayGrow: one that has no end is no obstacle.
     ///   - isOver: asked every so often: true ends it with `.stopped`.
     package static func parse(
-        _ body: [UInt8], base: ResourceURL?, isOver: @escaping () -> Bool = { false }
+        _ body: [UInt8], base: ResourceURL?, mayGrow: Bool = false, isOver: @escaping () -> Bool = { false }
     ) throws(SourceRefusal) -> HLSPlaylist {
-        var reading = HLSReading(base)
+        var reading = HLSReading(base, mayGrow: mayGrow)
         var stop = StopCheck(isOver)
         let text = withoutByteOrderMark(body)
         guard isPlaylist(text) else { throw .foreign("it is no HLS playlist") }

@@ -4,6 +4,7 @@ import ReelCore
 struct HLSReading {
     /// nil if the playlist is on the disk.
     private let base: ResourceURL?
+    private let mayGrow: Bool
     private var playlist = HLSPlaylist()
 
     // Of a media playlist.
@@ -32,7 +33,7 @@ struct HLSReading {
         case aes(key: ResourceURL, PieceList.InitialVector?)
     }
 
-    init(_ base: ResourceURL?) { self.base = base }
+    init(_ base: ResourceURL?, mayGrow: Bool) { (self.base, self.mayGrow) = (base, mayGrow) }
 
     private mutating func refuse(_ obstacle: String) {
         playlist.obstacle = playlist.obstacle ?? obstacle
@@ -205,7 +206,8 @@ struct HLSReading {
             return playlist
         }
         guard isMedia else { throw .useless("the HLS playlist names nothing that can be fetched") }
-        if !hasEnd { playlist.obstacle = "it is live: it has no end (EXT-X-ENDLIST)" }
+        playlist.isGrowing = !hasEnd
+        if !hasEnd, !mayGrow { playlist.obstacle = "it is live: it has no end (EXT-X-ENDLIST)" }
         if segments == 0 { refuse("it names no segments") }
         if playlist.obstacle != nil { playlist.pieces = [] }
         return playlist

@@ -15,10 +15,19 @@ package struct HLSSource: Source {
     static let localMark = ";joined-locally"
 
     package let root: SourcePlace
+    /// Playlists without an end are files, too.
+    private var mayGrow = false
     private let signatures = QuerySignatures()
     private let named = NamedOrigins()
 
     package init(root: SourcePlace) { self.root = root }
+
+    /// A playlist on the disk has nobody who writes it on.
+    package var growing: HLSSource {
+        var source = self
+        source.mayGrow = root.url != nil
+        return source
+    }
 
     package static func recognise(_ answer: SourceAnswer) -> HLSSource? {
         guard HLSPlaylist.isPlaylist(withoutByteOrderMark(answer.bytes)) else { return nil }
@@ -31,7 +40,7 @@ package struct HLSSource: Source {
     package func isQueue(_: SourcePlace) -> Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        HLSReader(folder, known, signatures, named)
+        HLSReader(folder, known, mayGrow: mayGrow, signatures, named)
     }
 
     /// Resources are known by their URLs without signatures, and asked for with the newest that a playlist has.
@@ -48,12 +57,12 @@ package struct HLSSource: Source {
         } else {
             return nil
         }
-        return JoinedFile(playlist) { [signatures, named] answer, isOver throws(SourceRefusal) in
-            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver)
+        return JoinedFile(playlist) { [signatures, named, mayGrow] answer, isOver throws(SourceRefusal) in
+            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver)
             if let obstacle = list.obstacle { throw .useless(obstacle) }
             signatures.add(list.signatures)
             named.add(list.namedOrigins)
-            return PieceList(list.pieces, mediaType: list.mediaType)
+            return PieceList(list.pieces, mediaType: list.mediaType, isGrowing: list.isGrowing)
         }
     }
 
@@ -71,6 +80,7 @@ private struct HLSReader: FolderReader {
 
     private let place: SourcePlace
     private let known: EntryList?
+    private let mayGrow: Bool
     private let signatures: QuerySignatures
     private let named: NamedOrigins
     private var body: AnswerBody
@@ -83,9 +93,10 @@ private struct HLSReader: FolderReader {
     private var remarks: [String] = []
     private var isIncomplete = false
 
-    init(_ place: SourcePlace, _ known: EntryList?, _ signatures: QuerySignatures, _ named: NamedOrigins) {
-        self.place = place
-        self.known = known
+    init(
+        _ place: SourcePlace, _ known: EntryList?, mayGrow: Bool, _ signatures: QuerySignatures, _ named: NamedOrigins
+    ) {
+        (self.place, self.known, self.mayGrow) = (place, known, mayGrow)
         (self.signatures, self.named) = (signatures, named)
         body = AnswerBody(place)
     }
@@ -102,7 +113,7 @@ private struct HLSReader: FolderReader {
     mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
         guard let variant = variants?.popFirst() else {
             let answer = try body.end()
-            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver)
+            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver)
             signatures.add(list.signatures)
             named.add(list.namedOrigins)
             guard list.isMaster else {
@@ -137,7 +148,8 @@ private struct HLSReader: FolderReader {
         let title = SafeName.make(Array(variant.title.utf8))
         let place = HLSSource.url(joinedBy: variant.url)
         guard status == 200, let answer = try? body.end(),
-            let list = try? HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver), !list.isMaster
+            let list = try? HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver),
+            !list.isMaster
         else {
             // It may come back.
             if let entry = known?.first(where: { $0.url == place }) {

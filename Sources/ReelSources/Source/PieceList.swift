@@ -33,10 +33,21 @@ package struct PieceList: Sendable {
     package let pieces: [Piece]
     /// `video/mp2t`
     package let mediaType: String
+    /// More pieces are to come, and the first ones may go.
+    package let isGrowing: Bool
 
-    package init(_ pieces: [Piece], mediaType: String) {
-        self.pieces = pieces
-        self.mediaType = mediaType
+    package init(_ pieces: [Piece], mediaType: String, isGrowing: Bool = false) {
+        (self.pieces, self.mediaType, self.isGrowing) = (pieces, mediaType, isGrowing)
+    }
+
+    /// The pieces that follow those of an earlier list, of which this one has the last in the same order.
+    /// - Returns: nil where it does not go on from there.
+    package func rest(after earlier: [Piece]) -> [Piece]? {
+        guard let last = earlier.last, let place = pieces.lastIndex(of: last) else { return nil }
+        for (new, old) in zip(pieces[..<place].reversed(), earlier.dropLast().reversed())
+        // Each list begins with the initialisation.
+        where new != old && new != earlier.first { return nil }
+        return Array(pieces[(place + 1)...])
     }
 }
 

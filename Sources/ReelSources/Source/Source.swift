@@ -42,6 +42,9 @@ package protocol Source: Sendable {
     /// What its address names where the origin has no such folder, nil if nothing.
     var file: ResourceURL? { get }
 
+    /// The same source, which shows as files what is still growing, too (`--growing`).
+    var growing: Self { get }
+
     /// For people: `directory listing (HTML)`.
     var description: String { get }
 
@@ -87,6 +90,7 @@ extension Source {
     package static func mistake(in address: String) -> String? { nil }
     package static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self? { nil }
     package var file: ResourceURL? { nil }
+    package var growing: Self { self }
     package func isQueue(_ folder: SourcePlace) -> Bool { false }
     package var credentials: SourceCredentials { .password }
     package var hasMirrors: Bool { root.url != nil }

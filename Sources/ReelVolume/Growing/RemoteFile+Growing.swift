@@ -1,3 +1,4 @@
+import ReelCache
 import ReelCore
 import ReelFilesystem
 import ReelThreads
@@ -7,6 +8,8 @@ extension RemoteFile {
     /// Whether readers wait at its end.
     var isLive: Bool {
         guard let growth else { return false }
+        // A playlist says whether more is to come.
+        if let joined = services.segments.version(of: url) { return joined.isGrowing }
         let changedAt = information.validator.lastModified
         let wait = services.options.timeout
         return growth.withLock { $0.isLive(changedAt: changedAt, date: wallClock(), now: now(), wait: wait) }
@@ -29,11 +32,39 @@ extension RemoteFile {
     private func beginComparison(_ growth: Growth.Shared) {
         services.later { [self] in
             let waiters = growth.withLock { $0.beginComparison() }
-            GrowthProof.start(self, within: services.options.timeout) { [self] verdict in
+            let end = { @Sendable [self] (verdict: GrowthProof.Verdict) in
                 if case .grown(let information) = verdict { grew(information, growth) }
                 for waiter in waiters { waiter(verdict) }
                 if growth.withLock({ $0.endComparison() }) { beginComparison(growth) }
             }
+            if let longer = services.segments.continuation(of: information, at: url) {
+                continues(as: longer, end)
+            } else {
+                GrowthProof.start(self, within: services.options.timeout, end)
+            }
+        }
+    }
+
+    /// The pieces of a joined file say that a longer version has all of this one, so that no byte has to be compared.
+    private func continues(as longer: ContentInformation, _ end: @escaping Growth.Waiter) {
+        let (known, length) = (information, length)
+        let last = ByteRange(length / BlockSize.block * BlockSize.block, length)
+        var own = [UInt8](repeating: 0, count: object.present.covers(last) ? Int(last.count) : 0)
+        let read = own.withUnsafeMutableBytes { object.read(into: $0, at: last.lower) }
+        if read != .bytes(own.count) { own = [] }
+        services.transport.perform { [self, own] in
+            guard self.length == length, let total = longer.length,
+                total <= length || services.store.lengthen(object, to: total, longer.validator)
+            else { return end(.differs) }
+            // A last block that is not whole leaves.
+            if !own.isEmpty {
+                own.withUnsafeBytes { bytes in
+                    _ = attempt { () throws(CacheError) in try object.write(bytes, at: last.lower) }
+                }
+            }
+            var information = known
+            (information.length, information.validator) = (total, longer.validator)
+            end(.grown(information))
         }
     }
 
@@ -66,8 +97,15 @@ extension RemoteFile {
     func opened(_ handle: OpenFile) {
         guard let growth else { return }
         growth.withLock { $0.opened(ObjectIdentifier(handle), handle.node) }
+        if services.segments.version(of: url)?.isGrowing == true { follow(growth) }
         // It may have grown since the open looked.
         tell(handle.node)
+    }
+
+    /// The origin is asked for more until the last close.
+    private func follow(_ growth: Growth.Shared) {
+        growth.withLock { $0.reachedEnd() }
+        services.ticker.add(self)
     }
 
     func closed(_ handle: OpenFile) { growth?.withLock { $0.closed(ObjectIdentifier(handle)) } }
@@ -119,7 +157,11 @@ extension RemoteFile {
     }
 
     private func look(_ growth: Growth.Shared) {
-        let looked = { @Sendable (isNews: Bool) in growth.withLock { $0.looked(isNews: isNews, now()) } }
+        let looked = { @Sendable [self] (isNews: Bool) in
+            growth.withLock { $0.looked(isNews: isNews, now()) }
+            // The playlist has its end now.
+            if services.segments.version(of: url)?.isGrowing == false { endReads() }
+        }
         guard services.transport.isWorthAsking(url) else { return looked(false) }
         let known = information
         InformationRequest.start(url, known: known, limit: services.options.timeout, services) { [self] outcome in

@@ -82,7 +82,7 @@ extension FileTable {
         _ completion: @escaping @Sendable (ContentInformation) -> Void
     ) -> Bool {
         let (key, length) = (services.keys.key(of: url, known), known.length ?? 0)
-        guard key == services.keys.key(of: url, new), services.upstream.joined(url) == nil,
+        guard key == services.keys.key(of: url, new),
             file(for: version(url, known)) != nil || services.keys.cachedBytes(of: url, length) > 0
         else { return false }
         let settled = once(until: end, late: GrowthProof.Verdict.unknown) { [self] verdict in

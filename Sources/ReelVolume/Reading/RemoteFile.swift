@@ -24,7 +24,7 @@ final class RemoteFile: Sendable {
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap,
             alignment: services.options.alignment)
         concurrency = services.upstream.concurrency[url]
-        let mayGrow = services.options.growing && !object.present.isOpenEnded && services.upstream.joined(url) == nil
+        let mayGrow = services.options.growing && !object.present.isOpenEnded
         growth = mayGrow ? Growth.Shared() : nil
         let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
         state = Lock(FileState(ledger, url, information, hasMirror: hasMirror), .file)

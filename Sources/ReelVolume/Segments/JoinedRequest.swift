@@ -111,7 +111,9 @@ final class JoinedRequest: ForwardingReceiver {
         }
         if let before = state.withLock({ $0.version }) {
             // The same bytes behind other links.
-            guard before.information == version.information else { return end(.changed) }
+            guard before.information == version.information || version.continues(before.information) else {
+                return end(.changed)
+            }
             state.withLock { $0.version = version }
             return next()
         }
@@ -123,7 +125,8 @@ final class JoinedRequest: ForwardingReceiver {
         if let asked = request.range, asked.lower >= length { return end(.status(416, retryAfter: nil)) }
         let range = request.range.map { $0.clamped(to: ByteRange(0, length)) } ?? ByteRange(0, length)
         state.withLock { ($0.version, $0.range) = (version, range) }
-        if range.isEmpty { return end(tell()) }
+        // The playlist and what is known of its pieces say all of the head.
+        if range.isEmpty || request.isHeadEnough { return end(tell()) }
         next()
     }
 

@@ -17,9 +17,20 @@ final class JoinedVersion: Sendable {
     /// Where in the file each part begins.
     private let starts: [Int64]
     let information: ContentInformation
+    /// More parts are to come (`--growing`).
+    let isGrowing: Bool
+    /// The tags of the versions that this one goes on from, the last one last.
+    private let earlier: [EntityTag]
+
+    /// A reader that is further behind opens the file again.
+    private static let mostEarlier = 1000
 
     /// nil where the lengths are no sum that a file can have.
-    init?(_ parts: [Part], mediaType: String) {
+    convenience init?(_ parts: [Part], mediaType: String, isGrowing: Bool) {
+        self.init(parts, mediaType, isGrowing: isGrowing, after: [])
+    }
+
+    private init?(_ parts: [Part], _ mediaType: String?, isGrowing: Bool, after earlier: [EntityTag]) {
         var (starts, length) = ([Int64](), Int64(0))
         starts.reserveCapacity(parts.count)
         for part in parts {
@@ -30,11 +41,25 @@ final class JoinedVersion: Sendable {
         }
         self.parts = parts
         self.starts = starts
+        self.isGrowing = isGrowing
+        self.earlier = earlier
         let modified = parts.lazy.compactMap(\.resource.validator.lastModified).max()
         guard let digest = Self.digest(parts) else { return nil }
         information = ContentInformation(
             length: length, validator: Validator(entityTag: EntityTag("\"hls-\(digest)\""), lastModified: modified),
             mediaType: mediaType)
+    }
+
+    /// The version that has these parts as well. - Returns: nil where that is none that a file can have.
+    func extended(by more: [Part], isGrowing: Bool) -> JoinedVersion? {
+        guard parts.count + more.count <= HLSPlaylist.mostPieces else { return nil }
+        let known = more.isEmpty ? earlier : (earlier + [information.validator.entityTag!]).suffix(Self.mostEarlier)
+        return JoinedVersion(parts + more, information.mediaType, isGrowing: isGrowing, after: Array(known))
+    }
+
+    /// Whether it has all of an earlier one, at the same places.
+    func continues(_ information: ContentInformation) -> Bool {
+        information.validator.entityTag.map { earlier.contains($0) } ?? false
     }
 
     /// The part that holds the byte at `offset`, which lies in the file, and where that part begins.

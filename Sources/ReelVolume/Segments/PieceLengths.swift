@@ -22,11 +22,12 @@ final class PieceLengths: Sendable {
     ///   - file: the joined file's URL.
     ///   - keys: deciphers the ends of encrypted pieces, which show the padding.
     func find(
-        _ list: PieceList, of file: ResourceURL, keys: Segments,
-        _ completion: @escaping Segments.Found<JoinedVersion>
+        _ pieces: [PieceList.Piece], of file: ResourceURL, keys: Segments,
+        _ completion: @escaping Segments.Found<[JoinedVersion.Part]>
     ) {
-        let search = Search(list, file, self, keys, completion)
-        for _ in 0..<min(Self.most, max(1, list.pieces.count)) { search.next() }
+        if pieces.isEmpty { return completion(.success([])) }
+        let search = Search(pieces, file, self, keys, completion)
+        for _ in 0..<min(Self.most, pieces.count) { search.next() }
     }
 
     /// One list.
@@ -38,23 +39,23 @@ final class PieceLengths: Sendable {
             var isOver = false
         }
 
-        private let list: PieceList
+        private let pieces: [PieceList.Piece]
         private let file: ResourceURL
         private let lengths: PieceLengths
         private let keys: Segments
         private let state: Lock<State>
-        private let completion: Segments.Found<JoinedVersion>
+        private let completion: Segments.Found<[JoinedVersion.Part]>
 
         init(
-            _ list: PieceList, _ file: ResourceURL, _ lengths: PieceLengths, _ keys: Segments,
-            _ completion: @escaping Segments.Found<JoinedVersion>
+            _ pieces: [PieceList.Piece], _ file: ResourceURL, _ lengths: PieceLengths, _ keys: Segments,
+            _ completion: @escaping Segments.Found<[JoinedVersion.Part]>
         ) {
-            self.list = list
+            self.pieces = pieces
             self.file = file
             self.lengths = lengths
             self.keys = keys
             self.completion = completion
-            state = Lock(State(parts: Array(repeating: nil, count: list.pieces.count), left: list.pieces.count))
+            state = Lock(State(parts: Array(repeating: nil, count: pieces.count), left: pieces.count))
         }
 
         /// Asks about the next piece. Pieces that are remembered are done at once, in a loop and not one in another.
@@ -66,7 +67,7 @@ final class PieceLengths: Sendable {
                     return state.next - 1
                 }
                 guard let place else { return }
-                let piece = list.pieces[place]
+                let piece = pieces[place]
                 if let part = lengths.remembered(piece) {
                     found(place, part)
                     continue
@@ -98,8 +99,7 @@ final class PieceLengths: Sendable {
                 return state.parts.compactMap { $0 }
             }
             guard let parts else { return }
-            let version = JoinedVersion(parts, mediaType: list.mediaType)
-            completion(version.map { .success($0) } ?? .failure(.wrongAnswer("segments longer than any file")))
+            completion(.success(parts))
         }
 
         private func fail(_ failure: OriginFailure) {

@@ -13,6 +13,17 @@ final class Segments: Origin {
         var mark: FolderMark?
         /// On the clock of `now()`.
         var askedAt: Duration
+        /// The playlist has to be asked for again.
+        var isDoubted = false
+
+        func isFresh(_ moment: Duration) -> Bool {
+            !isDoubted && moment - askedAt < (version.isGrowing ? Segments.growingFreshFor : Segments.freshFor)
+        }
+
+        /// Whether a newer playlist may go on from this one: its first segments may have gone.
+        func isFollowed(_ moment: Duration) -> Bool {
+            version.isGrowing && moment - askedAt < Segments.followedFor
+        }
     }
 
     private struct State {
@@ -28,6 +39,10 @@ final class Segments: Origin {
 
     /// The time that a file's confirmation holds: programs open a file several times in a row.
     private static let freshFor = Duration.seconds(5)
+    /// Of one that grows: less than there is between two looks (`Growth`).
+    private static let growingFreshFor = Duration.seconds(1)
+    /// A file that grows, and that nobody has looked at for so long, begins again where its playlist begins.
+    private static let followedFor = Duration.seconds(60)
     /// Pieces of all versions in memory: some hundred bytes each.
     private static let mostPieces = 2 * HLSPlaylist.mostPieces
     private static let mostKeys = 10_000
@@ -66,8 +81,22 @@ final class Segments: Origin {
     /// The version in memory, nil if none.
     func version(of url: ResourceURL) -> JoinedVersion? { state.withLock { $0.known[url]?.version } }
 
-    /// Has the playlist and the lengths of its pieces asked for again at the next look.
-    func forget(_ url: ResourceURL) { state.withLock { $0.known[url] = nil } }
+    /// Has the playlist and the lengths of its pieces asked for again at the next look. One that grows goes on from what
+    /// is known, as its first pieces may have gone.
+    func forget(_ url: ResourceURL) {
+        state.withLock { state in
+            if state.known[url]?.version.isGrowing == true {
+                state.known[url]!.isDoubted = true
+            } else {
+                state.known[url] = nil
+            }
+        }
+    }
+
+    /// The version that a known one has become, where that has all of it at the same places; nil if there is none.
+    func continuation(of known: ContentInformation, at url: ResourceURL) -> ContentInformation? {
+        version(of: url).flatMap { $0.continues(known) ? $0.information : nil }
+    }
 
     /// Finds the version that the playlist describes now. Joins the search for it that is under way.
     /// - Parameters:
@@ -79,7 +108,7 @@ final class Segments: Origin {
     ) {
         let moment = now()
         let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
-            if let known = state.known[url], moment - known.askedAt < Self.freshFor { return (known, false) }
+            if let known = state.known[url], known.isFresh(moment) { return (known, false) }
             state.finding[url, default: []].append(completion)
             return (nil, state.finding[url]?.count == 1)
         }
@@ -101,8 +130,19 @@ final class Segments: Origin {
             case .failure(let failure): finish(url, .failure(failure))
             case .entries(_, let mark, _):
                 guard let list = box.value else { return finish(url, .failure(.wrongAnswer("no playlist"))) }
-                lengths.find(list, of: url, keys: self) { [self] result in
-                    finish(url, result.map { Known(version: $0, mark: mark, askedAt: now()) })
+                let before = last.flatMap { $0.isFollowed(moment) ? $0.version : nil }
+                let rest = before.flatMap { list.rest(after: $0.parts.map(\.piece)) }
+                lengths.find(rest ?? list.pieces, of: url, keys: self) { [self] result in
+                    finish(
+                        url,
+                        result.flatMap { parts in
+                            let version =
+                                rest == nil
+                                ? JoinedVersion(parts, mediaType: list.mediaType, isGrowing: list.isGrowing)
+                                : before!.extended(by: parts, isGrowing: list.isGrowing)
+                            return version.map { .success(Known(version: $0, mark: mark, askedAt: now())) }
+                                ?? .failure(.wrongAnswer("segments longer than any file"))
+                        })
                 }
             }
         }

@@ -113,7 +113,8 @@ struct SourceOpening {
     // MARK: Finding out
 
     private func search(until deadline: Duration, inAll: Duration) -> SourceSearch<OpeningRequests> {
-        SourceSearch(kinds, OpeningRequests(services, until: deadline, inAll: inAll))
+        SourceSearch(
+            kinds, OpeningRequests(services, until: deadline, inAll: inAll), mayGrow: services.options.growing)
     }
 
     /// Lists a remembered source by requests of its own, such as PROPFIND, nil if it has none, or the origin refuses
@@ -160,7 +161,8 @@ struct SourceOpening {
             let kind = kinds.first(where: { $0.kind == name })
         else { return nil }
         let folder = services.store.setting("folder").flatMap { $0.isEmpty ? nil : url.resolve($0) }
-        let source = kind.init(root: .url(folder ?? url))
+        var source = kind.init(root: .url(folder ?? url))
+        if services.options.growing { source = source.growing }
         let isQueue = source.isQueue(source.root) && !(source is FileSource)
         return isQueue && !services.store.hasListing(url.text) ? nil : source
     }

@@ -34,8 +34,12 @@ package struct SourceSearch<Requests: SourceRequests> {
 
     private let kinds: [any Source.Type]
     private let requests: Requests
+    /// Like `Source.growing`.
+    private let mayGrow: Bool
 
-    package init(_ kinds: [any Source.Type], _ requests: Requests) { (self.kinds, self.requests) = (kinds, requests) }
+    package init(_ kinds: [any Source.Type], _ requests: Requests, mayGrow: Bool = false) {
+        (self.kinds, self.requests, self.mayGrow) = (kinds, requests, mayGrow)
+    }
 
     /// A source that its address names: a folder, or else a file. - Parameter isFile: as is remembered.
     package func open(_ own: any Source, isFile: Bool) -> Found {
@@ -107,7 +111,8 @@ package struct SourceSearch<Requests: SourceRequests> {
     }
 
     func list(_ source: any Source, first: SourceAnswer? = nil) -> Found {
-        switch requests.list(source, first: first) {
+        let source = mayGrow ? source.growing : source
+        return switch requests.list(source, first: first) {
         case .found(let listing): .found((source, listing))
         case .refused(let refusal): .refused(refusal)
         case .failure(let failure): .failure(failure)

@@ -128,5 +128,50 @@ extension EndToEnd {
                 }
             }
         }
+
+        /// Eight seconds of film in segments of one, written as fast as they play; of a live one the last four stay.
+        @Test(
+            "A player follows a broadcast of HLS from its open to its end",
+            arguments: [("event", "ffmpeg"), ("event", "mpv"), ("live", "ffmpeg"), ("live", "cat")])
+        func broadcast(_ kind: String, _ name: String) throws {
+            guard isProgram(name), isProgram("ffmpeg") else { try Test.cancel("\(name) is not installed") }
+            guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                let server = try RealServer(.nginx, root: root, place: scene.work("server"))
+                defer { server.stop() }
+                let options =
+                    kind == "event"
+                    ? ["-hls_playlist_type", "event"] : ["-hls_list_size", "4", "-hls_flags", "delete_segments"]
+                let encoder = [
+                    "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25:duration=8",
+                    "-c:v", "mpeg2video", "-b:v", "1M", "-g", "25",
+                ]
+                let recorder = try ChildProcess(
+                    encoder + ["-f", "hls", "-hls_time", "1"] + options + [root + "/film.m3u8"])
+                defer { recorder.signal(SIGTERM) }
+                try #require(eventually(within: .seconds(20)) { access(root + "/film1.ts", F_OK) == 0 })
+                let mount = try scene.mount(server.url + "film.m3u8", ["--growing", "--timeout", "20"])
+                let remote = mount.file("film.ts")
+                let copy = scene.work("copy.ts")
+                let words =
+                    switch name {
+                    case "cat": ["sh", "-c", "cat '\(remote)' > '\(copy)'"]
+                    case "mpv":
+                        [
+                            "mpv", "--no-config", "--vo=null", "--ao=null", "--untimed", "--no-terminal",
+                            "--stream-record=\(copy)", remote,
+                        ]
+                    default: ["ffmpeg", "-v", "error", "-i", remote, "-c", "copy", "-f", "mpegts", copy]
+                    }
+                let end = try ChildProcess.run(words, within: .seconds(90))
+                #expect(end.status == 0, "\(end.errors)")
+                _ = try recorder.wait(within: .seconds(20))
+                let frames = try succeed(["ffmpeg", "-v", "error", "-i", copy, "-f", "framemd5", "-"])
+                let count = frames.split(separator: "\n").count { !$0.hasPrefix("#") }
+                #expect(count >= 195, "\(count) of 200 frames")
+            }
+        }
     }
 }

@@ -119,6 +119,30 @@ extension HLSPlaylist {
         #expect(list.obstacle?.contains("EXT-X-DEFINE") == true && list.variants.isEmpty)
     }
 
+    @Test(
+        "A newer list goes on from an earlier one where it has the last piece of that, and the same before it",
+        arguments: [
+            ("a b c", "a b c d", "d"), ("a b c", "b c d e", "d e"), ("a b c", "c", ""), ("a b c", "d e", nil),
+            ("a b c", "a x c d", nil), ("a b c", "c d c e", nil), ("i a b", "i b c", "c"), ("i a b", "i c d", nil),
+        ] as [(String, String, String?)])
+    func goesOn(_ earlier: String, _ newer: String, _ rest: String?) {
+        func pieces(_ names: String) -> [PieceList.Piece] {
+            names.split(separator: " ").map {
+                PieceList.Piece(url: base.resolve(String($0))!, range: nil, cipher: nil)
+            }
+        }
+        let list = PieceList(pieces(newer), mediaType: "video/mp2t", isGrowing: true)
+        #expect(list.rest(after: pieces(earlier)) == rest.map { pieces($0) })
+    }
+
+    @Test("A list without an end is no obstacle where it may grow")
+    func growing() throws {
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\na.ts\n"
+        let list = try HLSPlaylist.parse(Array(text.utf8), base: base, mayGrow: true)
+        #expect(list.isGrowing && list.obstacle == nil && list.shown == ["/films/a.ts"])
+        #expect(try !media("a.ts").isGrowing)
+    }
+
     @Test("A list without an end is live, whatever else it is")
     func live() throws {
         let list = try media("#EXT-X-PLAYLIST-TYPE:EVENT\na.ts", end: "")
