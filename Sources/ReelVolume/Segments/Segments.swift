@@ -39,7 +39,7 @@ final class Segments: Origin {
 
     /// The time that a file's confirmation holds: programs open a file several times in a row.
     private static let freshFor = Duration.seconds(5)
-    /// Of one that grows: less than there is between two looks (`Growth`).
+    /// The same for one that grows: less than there is between two looks (`Growth`).
     private static let growingFreshFor = Duration.seconds(1)
     /// A file that grows, and that nobody has looked at for so long, begins again where its playlist begins.
     private static let followedFor = Duration.seconds(60)
@@ -81,8 +81,8 @@ final class Segments: Origin {
     /// The version in memory, nil if none.
     func version(of url: ResourceURL) -> JoinedVersion? { state.withLock { $0.known[url]?.version } }
 
-    /// Has the playlist and the lengths of its pieces asked for again at the next look. One that grows goes on from what
-    /// is known, as its first pieces may have gone.
+    /// Has the playlist and the lengths of its pieces asked for again at the next look. One that grows goes on from
+    /// what is known, as its first pieces may have gone.
     func forget(_ url: ResourceURL) {
         state.withLock { state in
             if state.known[url]?.version.isGrowing == true {
