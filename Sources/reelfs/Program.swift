@@ -53,9 +53,10 @@ enum Program {
         }
         words = try words.map(flagWithoutValue)
         // The dump is help, too.
-        return try OptionTitles.$areWanted.withValue(words.first == "--experimental-dump-help") {
-            try Reelfs.parseAsRoot(words)
-        }
+        if words.first == "--experimental-dump-help" { return try Reelfs.parseAsRoot(words) }
+        // Sentences about a mistake want all options.
+        return try (try? OptionView.$current.withValue(.named(in: words)) { try Reelfs.parseAsRoot(words) })
+            ?? OptionView.$current.withValue(.plain) { try Reelfs.parseAsRoot(words) }
     }
 
     /// The parser knows no flag that may have a value.

@@ -75,7 +75,7 @@ package final class ScriptedFileServer: Sendable {
         import itertools, socket, ssl, sys, threading
 
         ending, opening = sys.argv[1].encode(), sys.argv[4].encode()
-        film = bytes(i % 251 for i in range(int(sys.argv[2])))
+        film = (bytes(range(251)) * (int(sys.argv[2]) // 251 + 1))[:int(sys.argv[2])]
 
         def scene():
             if not sys.argv[5]: return "names", {"film.mkv": film, "empty": b""}

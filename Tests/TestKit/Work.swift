@@ -8,21 +8,27 @@ package struct Work: CustomStringConvertible, Sendable {
 
     /// - Parameters:
     ///   - size: what `input` is made of, once; large enough that its work takes a tenth of a millisecond.
-    ///   - run: what is measured. The least of two runs counts.
+    ///   - run: what is measured. The least of two runs counts, if one of the larger size is not enough.
     package init<Input>(size: Int, input: (Int) -> Input, run: (Input) -> Void) {
-        seconds = [1, 8].map { times in
-            let input = input(size * times)
-            return (0..<2).map { _ in
-                let start = threadSeconds()
-                run(input)
-                return threadSeconds() - start
-            }.min() ?? 0
+        func seconds(_ input: Input) -> Double {
+            let start = threadSeconds()
+            run(input)
+            return threadSeconds() - start
         }
+        let (once, eightfold) = (input(size), input(8 * size))
+        // Whatever is made at its first use is made in the first run.
+        let small = min(seconds(once), seconds(once))
+        let large = seconds(eightfold)
+        self.seconds = [small, Self.isLinear(small, large) ? large : min(large, seconds(eightfold))]
     }
+
+    package var isLinear: Bool { Self.isLinear(seconds[0], seconds[1]) }
 
     /// Eight times as much takes 8 times as long, and 64 times where each piece is compared with each; 24 lies between,
     /// far from both. Less than a millisecond cannot be measured, and need not be.
-    package var isLinear: Bool { seconds[1] < 0.001 || seconds[1] < 24 * max(seconds[0], 0.000_02) }
+    private static func isLinear(_ small: Double, _ large: Double) -> Bool {
+        large < 0.001 || large < 24 * max(small, 0.000_02)
+    }
 
     package var description: String { seconds.map { "\(($0 * 1e6).rounded() / 1e3) ms" }.joined(separator: ", ") }
 }

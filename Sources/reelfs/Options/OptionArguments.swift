@@ -14,21 +14,28 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
 
     init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: RowKey.self)
-        if OptionTitles.areWanted {
-            for group in rowGroups { given += try Self.given(in: group, values) }
+        if let rows {
+            given = try givenRows(rows, values)
         } else {
-            for group in rowGroups { given += try givenRows(RowArgument.all(of: group.group, Command.scope), values) }
+            for group in rowGroups { given += try Self.given(in: group, values) }
         }
     }
 
     var customMirror: Mirror {
-        if !OptionTitles.areWanted {
-            let rows = rowGroups.flatMap { RowArgument.all(of: $0.group, Command.scope) }
-            return Mirror(self, children: rows.map(\.child))
-        }
+        if let rows { return Mirror(self, children: rows.map(\.child)) }
         // Of few options titles would say more than they do.
         let areMany = OptionTable.rows.count { $0.scope.contains(Command.scope) } > 10
         return Mirror(self, children: rowGroups.map { Self.child($0, isTitled: areMany) })
+    }
+
+    /// Without titles, nil with them.
+    private var rows: [RowArgument]? {
+        switch OptionView.current {
+        case .titled: nil
+        case .plain: rowGroups.flatMap { RowArgument.all(of: $0.group, Command.scope) }
+        case .named(let names):
+            names.compactMap { RowArgument.named[$0] }.filter { $0.row.scope.contains(Command.scope) }
+        }
     }
 
     private static func given<Group: RowGroup>(
@@ -61,11 +68,27 @@ private struct GroupArguments<Command: OptionCommand, Group: RowGroup>: Parsable
     private static var arguments: [RowArgument] { RowArgument.all(of: Group.group, Command.scope) }
 }
 
-/// Whether the options stand in groups under titles, as in help. A debug build of ArgumentParser makes the options of
-/// a type four times for each time that they are made of what holds it: one level less is a tenth of a second a
-/// command.
-enum OptionTitles {
-    @TaskLocal static var areWanted = true
+/// What ArgumentParser sees of the options. It makes all that it sees several times for a command, a debug build of it
+/// dozens of times.
+enum OptionView: Sendable {
+    /// All, under the titles of their groups, as in help.
+    case titled
+    case plain
+    /// Rows of these names, in the order of their groups.
+    case named([String])
+
+    @TaskLocal static var current = OptionView.titled
+
+    /// The rows that a command line may name, and others by chance. Where the parser takes the words with these alone,
+    /// it takes them with all, and for the same: any other option would be an unknown one.
+    static func named(in words: [String]) -> OptionView {
+        let words = words.filter { $0.hasPrefix("-") }
+        let names = Set(words.map { $0.prefix { $0 != "=" }.drop { $0 == "-" } })
+        let letters = Set(words.filter { !$0.hasPrefix("--") }.joined())
+        return .named(
+            rowGroups.flatMap { RowArgument.groups[$0.group, default: []] }.map(\.row)
+                .filter { names.contains($0.name[...]) || $0.letter.map(letters.contains) == true }.map(\.name))
+    }
 }
 
 private func givenRows(
@@ -94,6 +117,9 @@ private struct RowArgument {
     /// are values that nothing changes.
     nonisolated(unsafe) static let groups = Dictionary(
         grouping: OptionTable.rows.map { RowArgument(row: $0, wrapper: $0.argument) }, by: \.row.group)
+
+    nonisolated(unsafe) static let named = Dictionary(
+        uniqueKeysWithValues: groups.values.joined().map { ($0.row.name, $0) })
 
     static func all(of group: OptionRow.Group, _ scope: OptionRow.Scope) -> [RowArgument] {
         groups[group, default: []].filter { $0.row.scope.contains(scope) }

@@ -15,6 +15,8 @@ extension EndToEnd {
             "A line of fstab is mounted, its source byte for byte; `mount -a` mounts it once; umount ends it",
             arguments: sources, ["reelfs", "fuse.reelfs"])
         func line(source: String, type: String) throws {
+            // What mount(8) makes of a type has nothing to do with the source.
+            guard LongTests.areRun || type == "reelfs" || source.isEmpty else { return }
             let server = try anywhereServer(Self.film)
             defer { server.stop() }
             try withNamespace { space in

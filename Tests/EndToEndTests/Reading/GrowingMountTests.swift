@@ -5,7 +5,7 @@ import Testing
 
 extension EndToEnd {
     /// Recordings that grow on a real server, through the real kernel.
-    @Suite(.plainAndEncrypted) struct GrowingMountTests {
+    @Suite(.plainAndSeldomEncrypted) struct GrowingMountTests {
         /// A server over one folder, and a mount of it.
         private func withFolder(
             _ options: [String] = [], _ body: (Scene, _ root: String, Mounted) throws -> Void

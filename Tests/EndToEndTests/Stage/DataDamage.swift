@@ -10,6 +10,9 @@ enum DataDamage: CaseIterable {
     /// Whether a check of length and holes cannot see it, only one of the bytes.
     var isSilent: Bool { self == .flipped || self == .overwritten }
 
+    /// Whether the file is what it was, with other bytes.
+    var isOfBytes: Bool { isSilent || self == .punched || self == .replaced }
+
     /// - Parameter stranger: a file that is not the cache's, of the same length.
     func apply(to file: String, stranger: String, _ random: inout SeededGenerator) throws {
         let length = Int64(try attributes(file).st_size)
@@ -63,6 +66,11 @@ enum IndexDamage: CaseIterable {
     case directoryInPlace, pipeInPlace, linkInPlace
     /// These want an index that was not closed in good order, with its log.
     case logDeleted, logNoise, logShortened
+
+    /// Not there, too short, not a database, a wrong one, of another kind, and the log.
+    static let oneOfEachKind: [IndexDamage] = [
+        .deleted, .shortened, .noise, .flippedBits, .otherDatabase, .pipeInPlace, .logDeleted, .logNoise,
+    ]
 
     var needsCrash: Bool { [.logDeleted, .logNoise, .logShortened].contains(self) }
 

@@ -137,7 +137,7 @@ import Testing
 
     /// Items of some queues come and go, in a cache that has room for a few; every answer is held against a model that
     /// looks at all again.
-    @Test(arguments: 0..<60) func randomEvents(_ round: Int) {
+    @Test(arguments: 0..<LongTests.many(60, elseOnly: 20)) func randomEvents(_ round: Int) {
         var random = SeededGenerator()
         var plan = KeepPlan()
         var moment = Duration.zero

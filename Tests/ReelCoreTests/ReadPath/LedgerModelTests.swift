@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<40)
+    @Test(arguments: 0..<LongTests.many(60, elseOnly: 15))
     func everyReadEndsWithItsBytesOrAFailure(round: Int) {
         let seed = UInt64(round) &* 0x9E37_79B9 &+ 17
         var random = SeededGenerator(seed: seed)

@@ -15,12 +15,12 @@ import Testing
         }
         _ = ledger.hit(ByteRange(40 << 20, 40 << 20 + 4096), now: .seconds(4))
         let readers = ledger.readers(now: .seconds(4))
-        #expect(readers.map(\.position) == [40 << 20 + 4096, 4 << 20])
-        #expect(readers.map(\.ahead) == [10 << 20 - 4096, 16 << 20])
+        #expect(readers.map(\.position) == [40 << 20 + 4096, 4 << 20] as [Int64])
+        #expect(readers.map(\.ahead) == [10 << 20 - 4096, 16 << 20] as [Int64])
         let rate = readers[1].rate ?? 0
         #expect(rate > 1_200_000 && rate < 1_500_000, "\(rate)")
         // One that rests for a minute may be gone; the last one is reported all the same.
-        #expect(ledger.readers(now: .seconds(100)).map(\.position) == [40 << 20 + 4096])
+        #expect(ledger.readers(now: .seconds(100)).map(\.position) == [40 << 20 + 4096] as [Int64])
         ledger.closed(now: .seconds(100))
         #expect(ledger.readers(now: .seconds(100)).isEmpty)
     }

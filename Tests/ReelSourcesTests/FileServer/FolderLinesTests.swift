@@ -114,11 +114,12 @@ import Testing
         #expect(throws: SourceRefusal.tooManyEntries) { try take(4) }
     }
 
-    @Test("Ten thousand lines are the same however they come", arguments: [1, 7, 4096])
+    @Test("Thousands of lines are the same however they come", arguments: [1, 7, 4096])
     func pieces(piece: Int) throws {
-        let text = (0..<10_000).map { "-rw-r--r-- 1 me us \($0) Jan  1 2020 file \($0).mkv\r\n" }.joined()
+        let count = LongTests.many(10_000, elseOnly: 2000)
+        let text = (0..<count).map { "-rw-r--r-- 1 me us \($0) Jan  1 2020 file \($0).mkv\r\n" }.joined()
         let entries = try listed(text, piece: piece)
-        #expect(entries.count == 10_000 && entries[9_999].length == 9_999)
+        #expect(entries.count == count && entries[count - 1].length == Int64(count - 1))
     }
 
     @Test("An address of a file server is read with each byte of its path as one of a name")

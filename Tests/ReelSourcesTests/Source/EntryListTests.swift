@@ -70,7 +70,7 @@ import Testing
         let (plain, some) = (list([nil, nil, nil]), list([nil, tag, nil]))
         #expect(plain == some && !plain.hasSameTags(as: some) && some.hasSameTags(as: list([nil, tag, nil])))
         #expect((0..<3).map { some.tag(at: $0) } == [nil, tag, nil])
-        let many = list(Array(repeating: tag, count: 100_000))
+        let many = list(Array(repeating: tag, count: LongTests.many(100_000, elseOnly: 10_000)))
         #expect(many.footprint < 100 * many.count)
         #expect(many.replacing(dates: [7: 8]).tag(at: 7) == tag)
     }
@@ -100,7 +100,7 @@ import Testing
 
     @Test("An entry of a listing takes its name and 40 bytes at most")
     func footprint() {
-        let entries = (0..<100_000).lazy.map { number in
+        let entries = (0..<LongTests.many(100_000, elseOnly: 10_000)).map { number in
             let name = "Some Show \(number / 100) Episode \(100_000 + number).mkv"
             let url = ResourceURL("http://h/films/" + percentEncodedSegment(name.utf8))!
             return SourceEntry(name: name, url: url, isDirectory: false, length: 1_000_000, modified: 1_700_000_000)

@@ -182,7 +182,7 @@ import Testing
                     return true
                 }
             }
-            for _ in 0..<40 {
+            for _ in 0..<LongTests.many(40, elseOnly: 20) {
                 let file = try fixture.open("a1.mkv").get()
                 for offset in stride(from: Int64(0), to: Self.length, by: 1 << 20) {
                     #expect(fixture.read(file, offset, 1 << 20).isRight(film, offset, 1 << 20))

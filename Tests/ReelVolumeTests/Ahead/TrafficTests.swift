@@ -41,7 +41,9 @@ import Testing
         return fixture.volume.status()
     }
 
-    @Test(arguments: 0..<6) func whatStatusTellsAddsUpToWhatTheOriginSent(round: Int) throws {
+    @Test(arguments: 0..<LongTests.many(6, elseOnly: 3)) func whatStatusTellsAddsUpToWhatTheOriginSent(round: Int)
+        throws
+    {
         var random = SeededGenerator(seed: UInt64(round) + 40)
         // A third of the rounds in a cache that is too small, so that bytes leave unread.
         try withFilms(4, length: 9_000_000, cap: round % 3 == 0 ? 12 << 20 : 1 << 30) { fixture, film, server in

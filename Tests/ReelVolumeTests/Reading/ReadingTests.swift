@@ -90,7 +90,9 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<6) func randomReadersSeeRightBytesAndShareWhatTheyFetch(round: Int) throws {
+    @Test(arguments: 0..<LongTests.many(6, elseOnly: 2)) func randomReadersSeeRightBytesAndShareWhatTheyFetch(
+        round: Int
+    ) throws {
         let seed = UInt64(round + 1)
         try withFilm(length: 12 << 20) { fixture, film, server in
             let readers = (0..<4).map { index in

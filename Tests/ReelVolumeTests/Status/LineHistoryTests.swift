@@ -45,6 +45,7 @@ import Testing
         let last = Int64(LineHistory.most * 2 + 7)
         let past = try past(history, .seconds(last))
         #expect(past.map { $0[0] } == (0..<Int64(LineHistory.most)).reversed().map { $0 * 1000 })
-        #expect(past.map { $0[1] } == Array(last - Int64(LineHistory.most) + 1...last))
+        let first = last - Int64(LineHistory.most) + 1
+        #expect(past.map { $0[1] } == Array(first...last))
     }
 }

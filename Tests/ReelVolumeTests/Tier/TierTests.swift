@@ -104,9 +104,7 @@ import Testing
         #expect(second.volume.status().reads["tier"] ?? 0 > 0)
         // Neither in the clear nor under a name that reveals it.
         let sample = fleet.film.expectedBytes(ByteRange(3 << 20, 3 << 20 + 64))
-        let isInTheClear = fleet.bucket.objects.values.contains { object in
-            object.indices.contains { object[$0...].starts(with: sample) }
-        }
+        let isInTheClear = fleet.bucket.objects.values.contains { $0.holds(sample) }
         #expect(isInTheClear != isEncrypted)
         #expect(fleet.bucket.objects.keys.allSatisfy { !$0.contains("film.mkv") })
     }
