@@ -15,11 +15,13 @@ import Testing
         print(end.output.split(separator: "\n").filter { $0.hasPrefix("simulation: ") }.joined())
     }
 
+    /// An older one tells another story than the one that it was kept for, as each change of the order of events does.
+    private static let newest = [6715, 80_000_246, 80_000_171, 80_000_263]
+
     @Test(
         "A seed that has found something finds it no more",
-        arguments: [
-            84, 5041, 7120, 3_094_509_911, 954_367_353, 954_400_119, 5, 3245, 6715, 80_000_246, 80_000_171, 80_000_263,
-        ])
+        arguments: LongTests.all(
+            [84, 5041, 7120, 3_094_509_911, 954_367_353, 954_400_119, 5, 3245] + newest, elseOnly: newest))
     func mended(_ seed: Int) throws {
         let end = try Self.run("--seed", "\(seed)", "--seeds", "1")
         #expect(end.status == 0, "\(end.output)\(end.errors)")

@@ -49,7 +49,7 @@ private final class Broadcast: Sendable {
 }
 
 /// `--growing`: HLS playlists without an end (EVENT, and live ones).
-@Suite(.plainAndEncrypted) struct GrowingListTests {
+@Suite(.plainAndSeldomEncrypted) struct GrowingListTests {
     private func with(
         _ first: Range<Int>, growing: Bool = true, _ body: (Broadcast, VolumeFixture) throws -> Void
     ) throws {
