@@ -27,7 +27,7 @@ DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio ffmpeg mpv
 DEB_PACKAGES   = $(BUILD_PACKAGES) dpkg-dev debhelper lintian
 SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap systemd-container iproute2 \
-                 nginx curl procps buildah podman runc ffmpeg jq kodi kodi-bin xvfb libgl1-mesa-dri pulseaudio
+                 nginx curl procps buildah podman runc ffmpeg jq sqlite3 kodi kodi-bin xvfb libgl1-mesa-dri pulseaudio
 
 INSTALL_PACKAGES = Tests/install-packages
 # Where tests look for the servers that PyPI has and Debian has not.
