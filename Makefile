@@ -27,7 +27,7 @@ DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio ffmpeg mpv
 DEB_PACKAGES   = $(BUILD_PACKAGES) dpkg-dev debhelper lintian
 SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap systemd-container iproute2 \
-                 nginx curl procps buildah podman runc
+                 nginx curl procps buildah podman runc ffmpeg jq sqlite3 kodi kodi-bin xvfb libgl1-mesa-dri pulseaudio
 
 INSTALL_PACKAGES = Tests/install-packages
 # Where tests look for the servers that PyPI has and Debian has not.
@@ -48,7 +48,7 @@ PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
 SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-packages Tests/Demo/demo \
            Tests/Simulation/mutants Tests/side-by-side Tests/System/make-tree Tests/System/deb Tests/System/boot \
-           Tests/System/release Tests/System/image \
+           Tests/System/release Tests/System/image Tests/System/kodi \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/release mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
@@ -90,11 +90,12 @@ build-tests:  ## The program and its tests, as `make test` builds them
 
 # Releases of Debian in whose roots all is built, tested and installed.
 RELEASES ?= bookworm trixie
-test-system: deb test-long  ## The package in small systems of its own: installed, removed, booted and in containers (root), and all again in the roots of RELEASES
+test-system: deb test-long  ## The package in small systems of its own: installed, removed, booted, in containers and under Kodi (root), and all again in the roots of RELEASES
 	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)
 	Tests/System/deb .build/deb/*.deb
 	Tests/System/boot .build/deb/*.deb
 	Tests/System/image .build/deb/*.deb
+	Tests/System/kodi .build/deb/*.deb
 	for release in $(RELEASES); do \
 	    CI=true AT_ONCE=1 Tests/System/release $$release make test deb && \
 	    DEBIAN=$$release Tests/System/deb .build/deb-$$release/*.deb || exit 1; \

@@ -17,7 +17,7 @@ struct DigestLogin: Sendable {
         case wrong
     }
 
-    /// ffmpeg, and so mpv and Kodi, asks with one nonce for as long as a file is open, takes no `stale`, and counts
+    /// ffmpeg, and so mpv, asks with one nonce for as long as a file is open, takes no `stale`, and counts
     /// neither from one nor in order.
     static let lifetime = Duration.seconds(86_400)
     static let changingLifetime = Duration.seconds(300)
