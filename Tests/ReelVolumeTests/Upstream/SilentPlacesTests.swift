@@ -74,7 +74,6 @@ import Testing
         #expect(waited <= .seconds(4), "\(waited)")
     }
 
-    /// The first open finds another node than the one that the kernel has a length of, and the kernel opens that.
     @Test("An open ends in time also where the file, slowly, turns out to have no length any more")
     func lengthless() throws {
         let waited = try wait(
@@ -82,20 +81,8 @@ import Testing
             then: { request in
                 guard request.range(of: 1 << 40)?.count == 1 else { return [.stall] }
                 return [.pause(.milliseconds(1400)), .head(200, []), .body([1]), .close]
-            }
-        ) { volume, done in
-            @Sendable func open(_ completion: @escaping Completion<any FileHandle>) {
-                volume.lookup("film.mkv", in: rootNode) { entry in
-                    guard case .success(let entry) = entry else { return done() }
-                    volume.open(entry.node, completion)
-                }
-            }
-            open { first in
-                #expect(throws: VolumeError.stale) { try first.get() }
-                open { _ in done() }
-            }
-        }
-        #expect(waited > .milliseconds(1400 + 2000) && waited <= .milliseconds(1400 + 4000), "\(waited)")
+            })
+        #expect(waited > .seconds(2) && waited <= .seconds(4), "\(waited)")
     }
 
     @Test("A first open ends in time also where the server is slow to say that the file has no first byte")
