@@ -7,6 +7,8 @@ package protocol FileHandle: AnyObject, Sendable {
     var wantsDirectIO: Bool { get }
     /// Bytes; nil until the end is known.
     var length: Int64? { get }
+    /// Whether the node's attributes, if they have a length, have this one.
+    var isLengthShown: Bool { get }
     /// Names the version for as long as the origin does; weak where only a weak tag names it, nil where nothing does.
     var entityTag: EntityTag? { get }
     /// The date that the origin states for the version, in seconds since 1970; nil where it states none.
@@ -27,6 +29,7 @@ package protocol FileHandle: AnyObject, Sendable {
 
 extension FileHandle {
     package var length: Int64? { nil }
+    package var isLengthShown: Bool { true }
     package var entityTag: EntityTag? { nil }
     package var modified: Int64? { nil }
     package func passthroughFile() -> PassthroughFile? { nil }

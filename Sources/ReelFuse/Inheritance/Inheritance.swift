@@ -22,12 +22,13 @@ package struct Inheritance: Codable, Sendable {
 
     /// Distinguishes one version of a file from another.
     struct Version: Codable, Sendable, Equatable {
+        /// nil also where the kernel has another one of the node, which nobody may have from the next process.
         var length: Int64?
         var entityTag: String?
         var modified: Int64?
 
         init(_ file: any FileHandle) {
-            (length, modified) = (file.length, file.modified)
+            (length, modified) = (file.isLengthShown ? file.length : nil, file.modified)
             entityTag = file.entityTag?.header
         }
     }

@@ -7,6 +7,11 @@ struct ListingLink {
     var isDirectory: Bool
     /// What its URL has behind the directory's.
     var suffix: [UInt8]
+
+    /// The same without the slash at its end.
+    var asFile: ListingLink {
+        ListingLink(name: name, isDirectory: false, suffix: suffix.last == 0x2F ? suffix.dropLast() : suffix)
+    }
 }
 
 /// The directory that a listing is of: decides which links are its children.

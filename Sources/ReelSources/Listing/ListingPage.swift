@@ -124,8 +124,11 @@ final class ListingPage: MarkupHandler {
     }
 
     private func endLink() {
-        guard let link = pending else { return }
-        let written = ListingFacts(cells: tail.split(separator: Self.cellBorder, omittingEmptySubsequences: false))
+        guard var link = pending else { return }
+        let cells = tail.split(separator: Self.cellBorder, omittingEmptySubsequences: false)
+        // lighttpd 1.4.74 ends the reference of a file with a slash as well; its last cell has the file's media type.
+        if link.isDirectory, let last = cells.last, isMediaType(last) { link = link.asFile }
+        let written = ListingFacts(cells: cells)
         // Where the page has a machine's form of either, the human's form beside it is not looked at.
         if !facts.hasSize && facts.modified == nil { facts = written }
         if link.isDirectory { facts.length = nil }
@@ -135,6 +138,13 @@ final class ListingPage: MarkupHandler {
         facts = ListingFacts()
         tail.removeAll(keepingCapacity: true)
     }
+}
+
+private func isMediaType(_ cell: ArraySlice<UInt8>) -> Bool {
+    let parts = trimmedBytes(cell).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+    guard parts.count == 2, let kind = parts.first, let form = parts.last, !form.isEmpty, !form.contains(where: isBlank)
+    else { return false }
+    return ["application", "audio", "font", "image", "model", "text", "video"].contains { kind.elementsEqual($0.utf8) }
 }
 
 /// The signs by which a directory listing differs from any other page with status 200.

@@ -329,9 +329,8 @@ final class FileOpener: Sendable {
         return false
     }
 
-    /// Whether the kernel has a length of the node, from the listing or from an answer: a body without one is another
-    /// then.
-    private func hasLength(_ node: Node) -> Bool { node.shown.length != nil }
+    /// Whether the kernel has a length of the node from an answer: a body without one is another then.
+    private func hasLength(_ node: Node) -> Bool { node.information?.length != nil }
 
     private func replace(_ node: Node, _ information: ContentInformation) {
         var facts = node.listed

@@ -30,6 +30,9 @@ final class OpenFile: FileHandle {
 
     var length: Int64? { remote.isOpenEnded ? nil : remote.length }
 
+    /// A body without a length may be longer than its listing says, or shorter.
+    var isLengthShown: Bool { node.shown.length ?? remote.length == remote.length }
+
     var modified: Int64? { remote.object.version.validator.lastModified }
 
     /// Made of all that names the version in the cache.

@@ -50,7 +50,9 @@ extension EndToEnd {
                             "--recursive-errors=no",
                         ]
                             + ["verify", folder + "/" + name])
-                    #expect(end.status == 0 && end.output.isEmpty && end.errors.isEmpty, "\(name): \(end)")
+                    // systemd 255 says that no bus is there.
+                    let faults = end.errors.split(separator: "\n").filter { !$0.contains("connect to system bus") }
+                    #expect(end.status == 0 && end.output.isEmpty && faults.isEmpty, "\(name): \(end)")
                 }
             }
         }

@@ -184,7 +184,8 @@ extension EndToEnd {
                     readlink("/proc/\(daemon)/fd/\(name)", $0.bindMemory(to: CChar.self).baseAddress!, $0.count)
                 }
                 // Those by which libcurl wakes its loop lack the flag.
-                if target[..<max(0, count)].starts(with: "socket:".utf8) { continue }
+                let kind = target[..<max(0, count)]
+                if ["socket:", "anon_inode:[eventfd]"].contains(where: { kind.starts(with: $0.utf8) }) { continue }
                 // One that was closed meanwhile has no flags.
                 guard let text = try? readWhole("/proc/\(daemon)/fdinfo/\(name)") else { continue }
                 let line = String(decoding: text, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("flags:") }

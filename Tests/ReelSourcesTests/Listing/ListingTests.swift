@@ -116,6 +116,20 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         #expect(try Listing.parse(Array(page.utf8), mediaType: "text/html", url: Corpus.base).map(\.name) == ["x"])
     }
 
+    @Test("lighttpd 1.4.74 ends each reference with a slash: what has a media type is a file all the same")
+    func lighttpd() throws {
+        func row(_ name: String, _ size: String, _ type: String) -> String {
+            "<tr><td class=\"n\"><a href=\"\(name)/\">\(name)</a>/</td><td class=\"m\">2024-May-06 07:08:09</td>"
+                + "<td class=\"s\">\(size)</td><td class=\"t\">\(type)</td></tr>"
+        }
+        let rows =
+            row("sub", "- &nbsp;", "Directory") + row("x.mkv", "0.1K", "video/x-matroska") + row("y", "1", "a/b/c")
+        let page = html("<table summary=\"Directory Listing\">\(rows)</table>")
+        let entries = try Listing.parse(page, mediaType: "text/html", url: Corpus.base)
+        #expect(entries.map { $0.url.path } == ["/odd/sub/", "/odd/x.mkv", "/odd/y/"])
+        #expect(entries.map(\.isDirectory) == [true, false, true])
+    }
+
     @Test("Newer Caddy gives the size in bytes beside the human one")
     func caddy() throws {
         let page = """
