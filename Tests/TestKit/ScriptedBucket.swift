@@ -24,6 +24,8 @@ package final class ScriptedBucket: Sendable {
         case errorOf(Int)
         /// To a PUT: 200, and nothing is stored.
         case dropsWrites
+        /// To the first PUT of each slice: 500.
+        case failsFirstWrites
         /// To a PUT: the condition is refused.
         case knowsNoCondition
         /// To a PUT: the condition is not looked at.
@@ -38,6 +40,8 @@ package final class ScriptedBucket: Sendable {
         var dates: [String: Int64] = [:]
         var fault: Fault?
         var refusesWrites = false
+        /// The slices of which the first PUT has failed.
+        var failed: Set<String> = []
         /// GETs of slices that it has.
         var reads = 0
     }
@@ -166,6 +170,8 @@ package final class ScriptedBucket: Sendable {
         let isConditional = request["if-none-match"] == "*"
         switch state.fault {
         case .dropsWrites?: return ServerStep.answer(200)
+        case .failsFirstWrites? where !isClaim(request.body) && state.failed.insert(request.path).inserted:
+            return ServerStep.answer(500)
         case .knowsNoCondition? where isConditional: return ServerStep.answer(501)
         case .ignoresConditions?: break
         default: if isConditional, state.objects[request.path] != nil { return ServerStep.answer(412) }

@@ -10,6 +10,8 @@ final class TierWriter: Sendable {
         let object: CacheObject
         /// The first byte of the slice.
         let offset: Int64
+        /// The service had an error of its own (500), after which S3 wants the request made again.
+        var isRetry = false
 
         var count: Int64 { min(object.length - offset, TierSlice.size) }
     }
@@ -93,15 +95,15 @@ final class TierWriter: Sendable {
                 return state.queue.removeFirst()
             }
             guard let entry else { return }
-            start(entry.object, entry.offset)
+            start(entry)
         }
     }
 
-    private func start(_ object: CacheObject, _ offset: Int64) {
-        let slice = place.seal.slice(of: object.version, at: offset)
+    private func start(_ entry: Entry) {
+        let slice = place.seal.slice(of: entry.object.version, at: entry.offset)
         guard let url = place.root.child(Array(slice.name.utf8), query: nil) else { return }
         let handle = RequestHandle()
-        let upload = SliceUpload(slice, object, handle, self)
+        let upload = SliceUpload(slice, entry.object, handle, isRetry: entry.isRetry, self)
         var request = OriginRequest(url: url, isDemanded: false, reason: .prefetch, stallLimit: .seconds(30))
         let isConditional = state.withLock { state in
             state.running.insert(handle)
@@ -128,6 +130,8 @@ final class TierWriter: Sendable {
             case let failure? where upload.isConditional && failure.meaning.condition == .unknown:
                 state.isConditional = false
                 state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower))
+            case .status(500, _)? where !upload.isRetry:
+                state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower, isRetry: true))
             // Its bytes have left the cache, or the mount ends.
             case .cancelled?: state.leftOutBytes += count
             default:
@@ -173,14 +177,17 @@ private final class SliceUpload: OriginReceiver, UploadBody, @unchecked Sendable
     let slice: TierSlice
     let object: CacheObject
     let handle: RequestHandle
+    let isRetry: Bool
     var isConditional = true
     private let writer: TierWriter
     /// The block that is sent now, sealed, and where it lies in the object.
     private var record: [UInt8] = []
     private var place = ByteRange(0, 0)
 
-    init(_ slice: TierSlice, _ object: CacheObject, _ handle: RequestHandle, _ writer: TierWriter) {
-        (self.slice, self.object, self.handle, self.writer) = (slice, object, handle, writer)
+    init(
+        _ slice: TierSlice, _ object: CacheObject, _ handle: RequestHandle, isRetry: Bool, _ writer: TierWriter
+    ) {
+        (self.slice, self.object, self.handle, self.isRetry, self.writer) = (slice, object, handle, isRetry, writer)
     }
 
     var length: Int64 { slice.objectLength }

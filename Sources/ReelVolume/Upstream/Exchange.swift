@@ -152,21 +152,13 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     /// The source has other bytes than the mirror whose version is asked for.
     private var isContradicted: Bool {
         guard !takesAnyVersion, let version, version.validator.mirror != 0 else { return false }
-        if case .differs? = mirrors?.standing(of: request.resource, version, at: 0) {
-            return true
-        } else {
-            return false
-        }
+        return mirrors?.standing(of: request.resource, version, at: 0).isOther == true
     }
 
     /// The mirror whose version is asked for has another one now.
     private var isReplaced: Bool {
         guard let mirrors, let version, let place = mirrors.place(of: version) else { return false }
-        if case .differs = mirrors.standing(of: request.resource, version, at: place) {
-            return true
-        } else {
-            return false
-        }
+        return mirrors.standing(of: request.resource, version, at: place).isOther
     }
 
     /// A place that has the bytes of the version, under a validator of its own.
@@ -296,7 +288,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         var version = version ?? told
         guard version.length != nil else { return nil }
         version.validator.mirror = attempt.mark
-        if attempt.mark != 0, case .differs = mirrors.standing(of: request.resource, version, at: 0) {
+        if attempt.mark != 0, mirrors.standing(of: request.resource, version, at: 0).isOther {
             return .wrongAnswer("a mirror with other bytes")
         }
         mirrors.agreed(request.resource, version, at: attempt.place, own)

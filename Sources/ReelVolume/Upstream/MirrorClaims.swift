@@ -18,6 +18,7 @@ struct MirrorClaims: Sendable {
         case differs
 
         var isUnknown: Bool { if case .unknown = self { true } else { false } }
+        var isOther: Bool { if case .differs = self { true } else { false } }
     }
 
     /// At one place.

@@ -134,8 +134,7 @@ final class Mirrors: Sendable {
                 }
                 guard let version else { return true }
                 let subject = MirrorClaims.Subject(request.resource, version)
-                if case .differs = state.claims.with(subject, place, { $0.standing }) { return false }
-                return true
+                return !state.claims.with(subject, place) { $0.standing.isOther }
             }
             let sorted = places.sorted { one, other in
                 func rank(_ place: Place) -> (Int, Duration, Int, Int) {
@@ -250,7 +249,7 @@ final class Mirrors: Sendable {
         let blamed = place > 0 ? place : self.place(of: version) ?? 0
         let isNews = state.withLock { state in
             let isNews = state.claims.with(MirrorClaims.Subject(url, version), place) { claim in
-                if case .differs = claim.standing { return false }
+                if claim.standing.isOther { return false }
                 claim.standing = .differs
                 claim.differsUntil = isShared(place) ? now() + avoidance(of: place) : .zero
                 defer { claim.isTold = true }

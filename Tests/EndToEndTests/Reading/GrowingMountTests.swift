@@ -6,16 +6,23 @@ import Testing
 extension EndToEnd {
     /// Recordings that grow on a real server, through the real kernel.
     @Suite(.plainAndSeldomEncrypted) struct GrowingMountTests {
-        /// A server over one folder, and a mount of it.
-        private func withFolder(
-            _ options: [String] = [], _ body: (Scene, _ root: String, Mounted) throws -> Void
-        ) throws {
+        /// A server over one folder.
+        private func withServer(_ body: (Scene, _ root: String, RealServer) throws -> Void) throws {
             guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
             try withScene { scene in
                 let root = scene.work("root")
                 mkdir(root, 0o755)
                 let server = try RealServer(.nginx, root: root, place: scene.work("server"))
                 defer { server.stop() }
+                try body(scene, root, server)
+            }
+        }
+
+        /// The same with a mount of it.
+        private func withFolder(
+            _ options: [String] = [], _ body: (Scene, _ root: String, Mounted) throws -> Void
+        ) throws {
+            try withServer { scene, root, server in
                 // The folder is listed when it is filled.
                 try writeFile(root + "/other", [1])
                 let mount = try scene.mount(server.url, ["--growing", "--refresh", "0"] + options)
@@ -136,12 +143,7 @@ extension EndToEnd {
         @Test("A player follows a broadcast of HLS from its open to its end", arguments: ["ffmpeg", "mpv"])
         func broadcast(_ name: String) throws {
             guard isProgram(name), isProgram("ffmpeg") else { try Test.cancel("\(name) is not installed") }
-            guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
-            try withScene { scene in
-                let root = scene.work("root")
-                mkdir(root, 0o755)
-                let server = try RealServer(.nginx, root: root, place: scene.work("server"))
-                defer { server.stop() }
+            try withServer { scene, root, server in
                 let recorder = try ChildProcess([
                     "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25:duration=8",
                     "-c:v", "mpeg2video", "-b:v", "1M", "-g", "25", "-f", "hls", "-hls_time", "1",

@@ -209,7 +209,9 @@ import Testing
         #expect(third.volume.status().tier?.damagedObjects == 0)
     }
 
-    @Test(arguments: [ScriptedBucket.Fault.dropsWrites, .truncated, .ignoresConditions, .knowsNoCondition])
+    @Test(arguments: [
+        ScriptedBucket.Fault.dropsWrites, .truncated, .ignoresConditions, .knowsNoCondition, .failsFirstWrites,
+    ])
     func whateverBecomesOfWhatIsWrittenTheNextMountReadsRightBytes(_ fault: ScriptedBucket.Fault) throws {
         let fleet = try Fleet()
         defer { fleet.end() }
