@@ -35,6 +35,9 @@ import Testing
         zip(ranges, ranges.dropFirst()).allSatisfy { $0.upper == $1.lower }
     }
 
+    /// A page that the kernel holds at that moment, in a batch of another processor or to move it, stays.
+    private func isLeft(_ path: String, _ range: ByteRange) -> Bool { residentBytes(path, range) < range.count / 16 }
+
     @Test(arguments: [false, true]) func aLongFileLeavesThePageCacheBehindItsReader(readsDataFiles: Bool) throws {
         try withFilm(readsDataFiles: readsDataFiles) { fixture, film, file, kernel in
             // Fetched: the mount's pages go, each once, and the data file's when they are durable.
@@ -45,7 +48,7 @@ import Testing
             let path = try #require(dataFiles(fixture).first)
             let isOnDisk = hasPagesOnDisk(path)
             let behind = ByteRange(0, film.version.length - DropBehind.kept)
-            if !readsDataFiles { #expect(residentBytes(path, behind) == 0 || !isOnDisk) }
+            if !readsDataFiles { #expect(isLeft(path, behind) || !isOnDisk, "\(residentBytes(path, behind))") }
             // What is not written yet is not read from the data file.
 
             // Complete: those stay from which the kernel reads without asking.
@@ -58,7 +61,7 @@ import Testing
                 #expect(residentBytes(path, behind) >= behind.count / 2)
             } else {
                 #expect(again.isEmpty)
-                #expect(residentBytes(path, behind) == 0 || !isOnDisk)
+                #expect(isLeft(path, behind) || !isOnDisk, "\(residentBytes(path, behind))")
             }
         }
     }
