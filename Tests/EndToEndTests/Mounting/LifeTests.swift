@@ -62,7 +62,7 @@ extension EndToEnd {
                 let watcher = try #require(space.process("watch", of: place))
                 // Held open, the first daemon outlives its mount point.
                 let reader = try space.start(["sh", "-c", "exec 3< \(place)/film.mkv; echo open; exec sleep 60"])
-                #expect(eventually { reader.said.output == "open\n" })
+                #expect(eventually(within: .seconds(60)) { reader.said.output == "open\n" })
                 #expect(try space.run(["umount", "-l", place]).status == 0)
                 #expect(try space.run(["mount", "-t", "reelfs", server.address + "other/", place]).status == 0)
                 kill(first, SIGKILL)
