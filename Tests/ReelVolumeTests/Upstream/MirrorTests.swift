@@ -165,7 +165,7 @@ import Testing
         #expect(status.firstByteSeconds[pair.second.url("/").origin]?.total ?? 0 > 0)
     }
 
-    /// In virtual time: on a busy machine the first may look silent for a second, or slow, and the mirror takes its turn.
+    /// In virtual time: on a busy machine the first may look silent, or slow, and the mirror takes its turn.
     @Test func aMirrorIsNotAskedWhereTheFirstIsWell() throws {
         let film = FileOrigin(length: Self.length)
         let (copy, asked) = (FileOrigin(film.version), Shared(0))
