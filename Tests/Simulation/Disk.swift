@@ -77,24 +77,11 @@ enum Disk {
             defer { fclose(file) }
             var (bytes, left) = ([UInt8](repeating: 0, count: 1 << 20), 0)
             while case let count = fread(&bytes[left], 1, bytes.count - left, file), count > 0 {
-                if holds(bytes[..<(left + count)], Array(text.utf8)) { return true }
+                if bytes[..<(left + count)].withUnsafeBytes({ $0.holds(Array(text.utf8)) }) { return true }
                 // It may lie on both sides of an end.
                 let kept = min(left + count, text.utf8.count - 1)
                 bytes.replaceSubrange(0..<kept, with: Array(bytes[(left + count - kept)..<(left + count)]))
                 left = kept
-            }
-            return false
-        }
-    }
-
-    private static func holds(_ bytes: ArraySlice<UInt8>, _ text: [UInt8]) -> Bool {
-        bytes.withUnsafeBytes { bytes in
-            var place = 0
-            while let start = memchr(bytes.baseAddress! + place, Int32(text[0]), bytes.count - place) {
-                place = start - UnsafeMutableRawPointer(mutating: bytes.baseAddress!)
-                if bytes.count - place < text.count { return false }
-                if memcmp(start, text, text.count) == 0 { return true }
-                place += 1
             }
             return false
         }

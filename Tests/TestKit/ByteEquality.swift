@@ -18,22 +18,23 @@ extension [UInt8] {
     package func elementsEqual(_ other: [UInt8]) -> Bool { self == other }
 
     /// Whether `part`, which is not empty, is somewhere in it.
-    package func holds(_ part: [UInt8]) -> Bool {
-        withUnsafeBytes { bytes in
-            var place = 0
-            while place + part.count <= bytes.count,
-                let found = memchr(bytes.baseAddress! + place, Int32(part[0]), bytes.count - place - part.count + 1)
-            {
-                if memcmp(found, part, part.count) == 0 { return true }
-                place = UnsafeRawPointer(found) - bytes.baseAddress! + 1
-            }
-            return false
-        }
-    }
+    package func holds(_ part: [UInt8]) -> Bool { withUnsafeBytes { $0.holds(part) } }
 }
 
 extension UnsafeRawBufferPointer {
     package func elementsEqual(_ other: [UInt8]) -> Bool { other.withUnsafeBytes { isSame(self, $0) } }
+
+    /// Like that of a list.
+    package func holds(_ part: [UInt8]) -> Bool {
+        var place = 0
+        while place + part.count <= count,
+            let found = memchr(baseAddress! + place, Int32(part[0]), count - place - part.count + 1)
+        {
+            if memcmp(found, part, part.count) == 0 { return true }
+            place = UnsafeRawPointer(found) - baseAddress! + 1
+        }
+        return false
+    }
 }
 
 package func != (left: [UInt8], right: [UInt8]) -> Bool { !(left == right) }

@@ -46,8 +46,8 @@ package struct OriginRequest: Sendable {
     package var url: ResourceURL
     /// The listed URL of the file or folder that it is made for, where `url` is another: a signed link, or a piece.
     package var subject: ResourceURL?
-    /// What the resource is known by, where the source has made `url` of it; nil where that is `url` itself.
-    package var listed: ResourceURL?
+    /// What the resource is known by in the cache, and of the mirrors: `url` before the source has signed it.
+    package let resource: ResourceURL
     /// The method as it stands in the request's first line.
     package var method = "GET"
     /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and
@@ -96,6 +96,7 @@ package struct OriginRequest: Sendable {
         reason: Reason = .demand, stallLimit: Duration = .seconds(30), connectLimit: Duration? = nil
     ) {
         self.url = url
+        resource = url
         self.range = range
         self.condition = condition
         self.isDemanded = isDemanded
@@ -103,9 +104,6 @@ package struct OriginRequest: Sendable {
         self.stallLimit = stallLimit
         self.connectLimit = connectLimit
     }
-
-    /// What the resource is known by in the cache, and of the mirrors: without its signature.
-    package var resource: ResourceURL { listed ?? url }
 
     /// Whether it only reads a resource, so that a redirect that it learns holds for the next request as well.
     package var isReading: Bool { method == "GET" || method == "HEAD" }

@@ -40,7 +40,7 @@ package struct HLSSource: Source {
     package func isQueue(_: SourcePlace) -> Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        HLSReader(folder, known, mayGrow: mayGrow, signatures, named)
+        HLSReader(folder, known, self)
     }
 
     /// Resources are known by their URLs without signatures, and asked for with the newest that a playlist has.
@@ -57,13 +57,23 @@ package struct HLSSource: Source {
         } else {
             return nil
         }
-        return JoinedFile(playlist) { [signatures, named, mayGrow] answer, isOver throws(SourceRefusal) in
-            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver)
+        return JoinedFile(playlist) { answer, isOver throws(SourceRefusal) in
+            let list = try parse(answer, isOver)
             if let obstacle = list.obstacle { throw .useless(obstacle) }
-            signatures.add(list.signatures)
-            named.add(list.namedOrigins)
+            remember(list)
             return PieceList(list.pieces, mediaType: list.mediaType, isGrowing: list.isGrowing)
         }
+    }
+
+    fileprivate func parse(
+        _ answer: SourceAnswer, _ isOver: @escaping StopQuestion
+    ) throws(SourceRefusal) -> HLSPlaylist {
+        try HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver)
+    }
+
+    fileprivate func remember(_ list: HLSPlaylist) {
+        signatures.add(list.signatures)
+        named.add(list.namedOrigins)
     }
 
     /// What the file of a playlist is known by; nil where that is too long for a URL.
@@ -80,9 +90,7 @@ private struct HLSReader: FolderReader {
 
     private let place: SourcePlace
     private let known: EntryList?
-    private let mayGrow: Bool
-    private let signatures: QuerySignatures
-    private let named: NamedOrigins
+    private let source: HLSSource
     private var body: AnswerBody
     private var status = 200
     /// nil until the root has come.
@@ -93,11 +101,8 @@ private struct HLSReader: FolderReader {
     private var remarks: [String] = []
     private var isIncomplete = false
 
-    init(
-        _ place: SourcePlace, _ known: EntryList?, mayGrow: Bool, _ signatures: QuerySignatures, _ named: NamedOrigins
-    ) {
-        (self.place, self.known, self.mayGrow) = (place, known, mayGrow)
-        (self.signatures, self.named) = (signatures, named)
+    init(_ place: SourcePlace, _ known: EntryList?, _ source: HLSSource) {
+        (self.place, self.known, self.source) = (place, known, source)
         body = AnswerBody(place)
     }
 
@@ -113,9 +118,8 @@ private struct HLSReader: FolderReader {
     mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
         guard let variant = variants?.popFirst() else {
             let answer = try body.end()
-            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver)
-            signatures.add(list.signatures)
-            named.add(list.namedOrigins)
+            let list = try source.parse(answer, isOver)
+            source.remember(list)
             guard list.isMaster else {
                 add(list, as: place.url.map { HLSSource.url(joinedBy: $0) } ?? list.localURL, title: stem)
                 return try finish()
@@ -147,9 +151,7 @@ private struct HLSReader: FolderReader {
     private mutating func take(_ variant: HLSPlaylist.Variant, _ isOver: @escaping StopQuestion) {
         let title = SafeName.make(Array(variant.title.utf8))
         let place = HLSSource.url(joinedBy: variant.url)
-        guard status == 200, let answer = try? body.end(),
-            let list = try? HLSPlaylist.parse(answer.bytes, base: answer.base, mayGrow: mayGrow, isOver: isOver),
-            !list.isMaster
+        guard status == 200, let answer = try? body.end(), let list = try? source.parse(answer, isOver), !list.isMaster
         else {
             // It may come back.
             if let entry = known?.first(where: { $0.url == place }) {
@@ -159,7 +161,7 @@ private struct HLSReader: FolderReader {
             }
             return
         }
-        signatures.add(list.signatures)
+        source.remember(list)
         add(list, as: place, title: title)
     }
 

@@ -148,21 +148,12 @@ final class GrowthProof: OriginReceiver, @unchecked Sendable {
             let isStillUntouched = file.isUnread && file.object.present.firstCovered(from: 0, limit: length) >= length
             if !isStillUntouched { return .unknown }
         }
-        guard file.length == length, file.services.store.lengthen(file.object, to: total, found.validator) else {
-            return .differs
-        }
-        // The block that was the last has left, and came in the last answer, if that was of this block.
+        // The block that was the last leaves, and came in the last answer, if that was of this block.
         let lower = isUntouched ? 0 : length / BlockSize.block * BlockSize.block
         let upper = part.asked.lower + Int64(bytes.count)
-        if part.asked.lower <= lower, lower < upper {
-            bytes.withUnsafeBytes { bytes in
-                let new = UnsafeRawBufferPointer(rebasing: bytes[Int(lower - part.asked.lower)...])
-                _ = file.attempt { () throws(CacheError) in try file.object.write(new, at: lower) }
-            }
-        }
-        var information = known
-        (information.length, information.validator) = (total, found.validator)
-        return .grown(information)
+        let new = part.asked.lower <= lower && lower < upper ? bytes[Int(lower - part.asked.lower)...] : []
+        guard file.length == length, file.lengthen(to: found, new, at: lower) else { return .differs }
+        return .grown(known.grown(to: found))
     }
 
     private func end(_ verdict: Verdict) {

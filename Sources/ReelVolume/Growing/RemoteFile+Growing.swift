@@ -53,19 +53,26 @@ extension RemoteFile {
         let read = own.withUnsafeMutableBytes { object.read(into: $0, at: last.lower) }
         if read != .bytes(own.count) { own = [] }
         services.transport.perform { [self, own] in
-            guard self.length == length, let total = longer.length,
-                total <= length || services.store.lengthen(object, to: total, longer.validator)
-            else { return end(.differs) }
-            // A last block that is not whole leaves.
-            if !own.isEmpty {
-                own.withUnsafeBytes { bytes in
-                    _ = attempt { () throws(CacheError) in try object.write(bytes, at: last.lower) }
-                }
+            guard self.length == length, longer.length == length || lengthen(to: longer, own[...], at: last.lower)
+            else {
+                return end(.differs)
             }
-            var information = known
-            (information.length, information.validator) = (total, longer.validator)
-            end(.grown(information))
+            end(.grown(known.grown(to: longer)))
         }
+    }
+
+    /// Makes the version of its object a longer one. On the transport's thread.
+    /// - Parameter bytes: of the file from `start` on, as the last block leaves if it is not whole; empty if none.
+    func lengthen(to longer: ContentInformation, _ bytes: ArraySlice<UInt8>, at start: Int64) -> Bool {
+        guard let total = longer.length, services.store.lengthen(object, to: total, longer.validator) else {
+            return false
+        }
+        if !bytes.isEmpty {
+            bytes.withUnsafeBytes { bytes in
+                _ = attempt { () throws(CacheError) in try object.write(bytes, at: start) }
+            }
+        }
+        return true
     }
 
     /// The version has another length and validator now, or was found to be still the same.
@@ -97,15 +104,13 @@ extension RemoteFile {
     func opened(_ handle: OpenFile) {
         guard let growth else { return }
         growth.withLock { $0.opened(ObjectIdentifier(handle), handle.node) }
-        if services.segments.version(of: url)?.isGrowing == true { follow(growth) }
+        if services.segments.version(of: url)?.isGrowing == true {
+            // It is followed from the open on.
+            growth.withLock { $0.reachedEnd() }
+            services.ticker.add(self)
+        }
         // It may have grown since the open looked.
         tell(handle.node)
-    }
-
-    /// The origin is asked for more until the last close.
-    private func follow(_ growth: Growth.Shared) {
-        growth.withLock { $0.reachedEnd() }
-        services.ticker.add(self)
     }
 
     func closed(_ handle: OpenFile) { growth?.withLock { $0.closed(ObjectIdentifier(handle)) } }
@@ -186,6 +191,13 @@ extension RemoteFile {
 }
 
 extension ContentInformation {
+    /// The same of its longer form.
+    func grown(to longer: ContentInformation) -> ContentInformation {
+        var information = self
+        (information.length, information.validator) = (longer.length, longer.validator)
+        return information
+    }
+
     /// Whether `new` may be a longer form of this version, as far as both say.
     func mayGrow(to new: ContentInformation) -> Bool {
         guard let length, let longer = new.length else { return false }

@@ -25,12 +25,11 @@ final class JoinedVersion: Sendable {
     /// A reader that is further behind opens the file again.
     private static let mostEarlier = 1000
 
-    /// nil where the lengths are no sum that a file can have.
-    convenience init?(_ parts: [Part], mediaType: String, isGrowing: Bool) {
-        self.init(parts, mediaType, isGrowing: isGrowing, after: [])
-    }
-
-    private init?(_ parts: [Part], _ mediaType: String?, isGrowing: Bool, after earlier: [EntityTag]) {
+    /// - Parameter before: the version that it goes on from, to whose parts these are added, nil if none.
+    /// - Returns: nil where the parts are too many, or their lengths no sum that a file can have.
+    init?(_ more: [Part], mediaType: String, isGrowing: Bool, after before: JoinedVersion? = nil) {
+        let parts = (before?.parts ?? []) + more
+        guard parts.count <= HLSPlaylist.mostPieces else { return nil }
         var (starts, length) = ([Int64](), Int64(0))
         starts.reserveCapacity(parts.count)
         for part in parts {
@@ -42,19 +41,13 @@ final class JoinedVersion: Sendable {
         self.parts = parts
         self.starts = starts
         self.isGrowing = isGrowing
-        self.earlier = earlier
+        let tag = more.isEmpty ? nil : before?.information.validator.entityTag
+        earlier = ((before?.earlier ?? []) + (tag.map { [$0] } ?? [])).suffix(Self.mostEarlier)
         let modified = parts.lazy.compactMap(\.resource.validator.lastModified).max()
         guard let digest = Self.digest(parts) else { return nil }
         information = ContentInformation(
             length: length, validator: Validator(entityTag: EntityTag("\"hls-\(digest)\""), lastModified: modified),
-            mediaType: mediaType)
-    }
-
-    /// The version that has these parts as well. - Returns: nil where that is none that a file can have.
-    func extended(by more: [Part], isGrowing: Bool) -> JoinedVersion? {
-        guard parts.count + more.count <= HLSPlaylist.mostPieces else { return nil }
-        let known = more.isEmpty ? earlier : (earlier + [information.validator.entityTag!]).suffix(Self.mostEarlier)
-        return JoinedVersion(parts + more, information.mediaType, isGrowing: isGrowing, after: Array(known))
+            mediaType: before?.information.mediaType ?? mediaType)
     }
 
     /// Whether it has all of an earlier one, at the same places.

@@ -98,8 +98,7 @@ final class PieceLengths: Sendable {
                 state.isOver = true
                 return state.parts.compactMap { $0 }
             }
-            guard let parts else { return }
-            completion(.success(parts))
+            if let parts { completion(.success(parts)) }
         }
 
         private func fail(_ failure: OriginFailure) {

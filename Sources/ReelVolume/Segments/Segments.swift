@@ -130,19 +130,16 @@ final class Segments: Origin {
             case .failure(let failure): finish(url, .failure(failure))
             case .entries(_, let mark, _):
                 guard let list = box.value else { return finish(url, .failure(.wrongAnswer("no playlist"))) }
-                let before = last.flatMap { $0.isFollowed(moment) ? $0.version : nil }
-                let rest = before.flatMap { list.rest(after: $0.parts.map(\.piece)) }
+                let followed = last.flatMap { $0.isFollowed(moment) ? $0.version : nil }
+                let rest = followed.flatMap { list.rest(after: $0.parts.map(\.piece)) }
+                let before = rest == nil ? nil : followed
                 lengths.find(rest ?? list.pieces, of: url, keys: self) { [self] result in
-                    finish(
-                        url,
-                        result.flatMap { parts in
-                            let version =
-                                rest == nil
-                                ? JoinedVersion(parts, mediaType: list.mediaType, isGrowing: list.isGrowing)
-                                : before!.extended(by: parts, isGrowing: list.isGrowing)
-                            return version.map { .success(Known(version: $0, mark: mark, askedAt: now())) }
-                                ?? .failure(.wrongAnswer("segments longer than any file"))
-                        })
+                    let found = result.flatMap { parts in
+                        JoinedVersion(parts, mediaType: list.mediaType, isGrowing: list.isGrowing, after: before)
+                            .map { .success(Known(version: $0, mark: mark, askedAt: now())) }
+                            ?? .failure(.wrongAnswer("segments longer than any file"))
+                    }
+                    finish(url, found)
                 }
             }
         }

@@ -109,7 +109,6 @@ final class Upstream: Origin {
     func made(_ request: OriginRequest) -> OriginRequest {
         var request = request
         request.subject = request.subject ?? request.url
-        request.listed = request.url
         return source?.request(request) ?? request
     }
 

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import Synchronization
 import TestKit
@@ -263,53 +264,55 @@ import Testing
         #expect(!pair.asked.isEmpty && pair.second.requests.allSatisfy { $0["authorization"] == nil })
     }
 
-    @Test(arguments: [
-        "a=1&X-Amz-Date=20240501T123456Z&X-Amz-Expires=99999999999&X-Amz-Signature=one", "a=1&token=one",
-    ])
-    func signaturesOfLinksAreInNoURLThatAMirrorSees(_ query: String) throws {
-        let film = FileOrigin(length: 300_000)
+    /// A list of one film, whose link has that query, and a mirror of the list.
+    /// - Parameter source: answers for all but the list.
+    private func withList(
+        query: String, source: @escaping @Sendable (ServerRequest) -> [ServerStep], mirror: FileOrigin,
+        _ body: (VolumeFixture, _ source: ScriptedServer, _ mirror: ScriptedServer, any FileHandle) throws -> Void
+    ) throws {
         let first = try ScriptedServer { request in
-            guard request.path == "/films/list.m3u" else { return ServerStep.answer(503) }
+            guard request.path == "/films/list.m3u" else { return source(request) }
             let list = "#EXTM3U\n/films/film.mkv?\(query)\n"
             return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: list)
         }
         defer { first.stop() }
-        let second = try ScriptedServer { film.answer($0) }
+        let second = try ScriptedServer { mirror.answer($0) }
         defer { second.stop() }
         let fixture = try VolumeFixture(
             first.url("/films/list.m3u").text, prebuffer: 0, mirrors: [second.url("/pub/list.m3u")])
         defer { fixture.remove() }
         let file = try fixture.open("film.mkv").get()
         defer { fixture.volume.close(file) }
-        #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
-        #expect(first.requests.contains { $0.query == query })
-        let targets = Set(second.requests.map(\.target))
-        #expect(targets == ["/pub/film.mkv?a=1"])
+        try body(fixture, first, second, file)
+    }
+
+    @Test(arguments: [
+        "a=1&X-Amz-Date=20240501T123456Z&X-Amz-Expires=99999999999&X-Amz-Signature=one", "a=1&token=one",
+    ])
+    func signaturesOfLinksAreInNoURLThatAMirrorSees(_ query: String) throws {
+        let film = FileOrigin(length: 300_000)
+        try withList(query: query, source: { _ in ServerStep.answer(503) }, mirror: film) {
+            fixture, first, second, file in
+            #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
+            #expect(first.requests.contains { $0.query == query })
+            let targets = Set(second.requests.map(\.target))
+            #expect(targets == ["/pub/film.mkv?a=1"])
+        }
     }
 
     /// It is compared under the name that the cache has for it, also where nothing but the length says which it is.
     @Test(arguments: ["\"v1\"", nil])
     func theSignatureOfALinkIsInNoKeyOfTheCache(_ tag: String?) throws {
         let film = FileOrigin(FileOrigin.Version(length: 3 << 20, entityTag: tag, lastModified: nil))
-        let first = try ScriptedServer { request in
-            guard request.path == "/films/list.m3u" else { return film.answer(request) }
-            let list = "#EXTM3U\n/films/film.mkv?X-Amz-Signature=secret\n"
-            return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: list)
-        }
-        defer { first.stop() }
         let other = FileOrigin(FileOrigin.Version(seed: 2, length: 3 << 20, entityTag: tag, lastModified: nil))
-        let second = try ScriptedServer { other.answer($0) }
-        defer { second.stop() }
-        let fixture = try VolumeFixture(
-            first.url("/films/list.m3u").text, prebuffer: 0, mirrors: [second.url("/pub/list.m3u")])
-        defer { fixture.remove() }
-        let file = try fixture.open("film.mkv").get()
-        defer { fixture.volume.close(file) }
-        #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
-        fixture.store.commit()
-        #expect(fixture.read(file, 2 << 20, 100_000).isRight(film, 2 << 20, 100_000))
-        let keys = Set(fixture.store.objects().map(\.key))
-        #expect(keys == [first.url("/films/film.mkv").text])
+        try withList(query: "X-Amz-Signature=secret", source: { film.answer($0) }, mirror: other) {
+            fixture, first, _, file in
+            #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
+            fixture.store.commit()
+            #expect(fixture.read(file, 2 << 20, 100_000).isRight(film, 2 << 20, 100_000))
+            let keys = Set(fixture.store.objects().map(\.key))
+            #expect(keys == [first.url("/films/film.mkv").text])
+        }
     }
 
     @Test func theListingOfAMirrorAnswersWhereTheFirstIsNotThere() throws {
