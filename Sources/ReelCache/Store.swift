@@ -77,7 +77,7 @@ package final class Store: Sendable {
         verified = VerificationCache()
         evictor = Evictor(
             index: index, files: files, quota: quota, disk: disk, clock: UseClock(after: lastUse),
-            commits: CommitThread(), age: limits.age, reached: reached,
+            commits: StoreThread("committer"), age: limits.age, reached: reached,
             memory: MemoryAccount(isEncrypted: cipher != nil))
         metadata = Metadata(index, evictor.commits, reached)
         committer = Committer(index, files, metadata, evictor, verified)

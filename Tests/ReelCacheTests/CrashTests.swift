@@ -71,6 +71,8 @@ private final class Giver: ObjectHolder {
         object.holder = self
     }
 
+    func expendable(_ blocks: [Range<Int>]) -> [Range<Int>] { object.filledBlocks.map { $0..<$0 + 1 } }
+
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         blocks.reduce(0) { freed, blocks in
             let before = object.filledBytes
@@ -111,10 +113,19 @@ private final class Giver: ObjectHolder {
             try giver.object.abandonFragments()
         }
         store.commit()
-        // Others push it out.
         crash.commits([])
+        try makeRoomAhead(store, wanted)
+        store.commit()
+        // Others push it out.
         for key in ["b", "c"] { try store.fill(version(key, blocks: 80), 0..<80) }
         store.close()
+    }
+
+    /// While the file is in use. - Parameter wanted: of a version of 200 blocks.
+    private func makeRoomAhead(_ store: Store, _ wanted: Version) throws {
+        let giver = Giver(try store.object(for: wanted))
+        _ = try store.evictor.makeRoomAhead(BlockSize.block)
+        try giver.object.fill(70)
     }
 
     /// A listing of more than one slice, and of another length in each round.
@@ -132,7 +143,7 @@ private final class Giver: ObjectHolder {
             let crash = Crash(point, number, fixture)
             try story(fixture, crash, &random)
             // The sweep comes once after each start.
-            if number > 0, point == .swept || point == .evictionRowsCommitted || point == .evictionPunched { continue }
+            if number > 0, [.swept, .evictionRowsCommitted, .evictionPunched].contains(point) { continue }
             let image = try #require(crash.images.first, hint)
             try look(image.crash, image.committed, hint)
             try look(image.powerLoss, image.committed, hint)

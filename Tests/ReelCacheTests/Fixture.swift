@@ -26,14 +26,14 @@ final class Fixture: Sendable {
 
     /// - Parameter reached: called between two steps of the format's protocol.
     func open(
-        cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films",
+        cap: Int64 = 1 << 30, age: Duration? = nil, roomAhead: Int64? = nil, owner: String = "/mnt/films",
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in }
     ) throws(CacheError) -> Store {
         // One that starts has the lock of a store that was closed meanwhile.
         waitForStartingChildren()
         return try Store(
-            directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
-            cipher: isEncrypted ? cipher : nil, reached: reached
+            directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age, roomAhead: roomAhead),
+            owner: owner, cipher: isEncrypted ? cipher : nil, reached: reached
         ) { _ in
             // Asked before anything is evicted, which a data file is not that another process has open too.
             waitForStartingChildren()

@@ -28,7 +28,9 @@ struct Mount: Sendable {
         logger.logLevel = .info
         let key = Self.key(shape)
         let store = try Store(
-            directory: cache, source: Household.address, limits: CacheLimits(cap: shape.cap), owner: "/nowhere",
+            directory: cache, source: Household.address,
+            // Half of the mounts have enough of it for so small a cap.
+            limits: CacheLimits(cap: shape.cap, roomAhead: seed % 2 == 0 ? shape.cap / 4 : nil), owner: "/nowhere",
             cipher: key.map { CacheCipher(master: $0) })
         self.store = store
         let options = Self.options(world, shape, households[0].secrets, seed: seed)

@@ -6,7 +6,8 @@
 ///                       ├─seal (its sync failed)─▶ unkept ◀─syncFails
 ///                       └─seal (in memory)──▶ memory
 ///
-/// `leave` makes it empty from every state: eviction, loss and damage.
+/// Where room is made ahead of need, a durable block departs: it is empty once its bytes are `gone`, or durable again if
+/// it has to `stay`. `leave` makes it empty from every other state: eviction, loss and damage.
 enum BlockState: UInt8, CaseIterable, Sendable {
     /// The block has no bytes.
     case empty
@@ -20,6 +21,8 @@ enum BlockState: UInt8, CaseIterable, Sendable {
     case syncing
     /// Filled, synced, and covered by a row.
     case durable
+    /// No read believes in it any more, and no write fills it yet: its row goes, and then its bytes.
+    case departing
     /// Filled, but the sync that was to save it failed, and the kernel reports that only once. No row will ever cover
     /// the block.
     case unkept
@@ -29,10 +32,11 @@ enum BlockState: UInt8, CaseIterable, Sendable {
         /// All bytes are there and their checksum is known: on the disk, in memory, or on a disk that failed meanwhile.
         case seal, sealInMemory, sealUnkept
         case syncBegins, syncEnds, syncAbandoned, syncFails
+        case depart, stay, gone
         case leave
     }
 
-    var isFilled: Bool { self != .empty && self != .partial }
+    var isFilled: Bool { self != .empty && self != .partial && self != .departing }
 
     /// The table of transitions, nil if the event leaves the block as it is.
     func after(_ event: Event) -> BlockState? {
@@ -45,6 +49,10 @@ enum BlockState: UInt8, CaseIterable, Sendable {
         case (.syncing, .syncEnds): .durable
         case (.syncing, .syncAbandoned): .written
         case (.written, .syncFails), (.syncing, .syncFails): .unkept
+        case (.durable, .depart): .departing
+        case (.departing, .stay): .durable
+        case (.departing, .gone): .empty
+        case (.departing, .leave): nil
         case (.empty, .leave): nil
         case (_, .leave): .empty
         default: nil

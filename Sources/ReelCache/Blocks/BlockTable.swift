@@ -248,11 +248,60 @@ struct BlockTable: Sendable {
                 table.hasLeftovers = true
             }
         }
-        cleared.rows = rows.sorted().map { extent in
+        cleared.rows = durableRows(rows)
+        return cleared
+    }
+
+    /// The rows of these extents, with the blocks that are durable still.
+    private func durableRows(_ extents: Set<Int>) -> [Row] {
+        extents.sorted().map { extent in
             let word = states.extent(extent)?.word(of: .durable) ?? 0
             return Row(extent: extent, word: word, lastUse: states.lastUse(ofExtent: extent))
         }
-        return cleared
+    }
+
+    /// The blocks that `depart` took out, to be confirmed or put back.
+    struct Departing: Sendable {
+        fileprivate var blocks: [(block: Int, sum: BlockSum?, isVerified: Bool)] = []
+        /// Rows to write before the bytes may go.
+        var rows: [Row] = []
+        var bytes: Int64 = 0
+        /// The same blocks.
+        var all: RangeSet<Int> { RangeSet(blocks.map { $0.block..<$0.block + 1 }) }
+    }
+
+    /// Durable blocks are to leave, and their bytes are punched out while others are written.
+    mutating func depart(_ blocks: [Range<Int>]) -> Departing {
+        var departing = Departing()
+        var rows: Set<Int> = []
+        for blocks in blocks {
+            forEachTouched(blocks) { table, block in
+                let (sum, isVerified) = (table.sum(of: block), table.states.isVerified(block))
+                guard table.apply(.depart, to: block) else { return }
+                table.states.update(block / 64) { $0.set(nil, of: block % 64) }
+                table.removals += 1
+                // Bytes that come for it meanwhile do not count.
+                table.hasLeftovers = true
+                departing.blocks.append((block, sum, isVerified))
+                departing.bytes += table.bytes(of: block).count
+                rows.insert(block / 64)
+            }
+        }
+        departing.rows = durableRows(rows)
+        return departing
+    }
+
+    /// Their rows could not be written.
+    mutating func stay(_ departing: Departing) {
+        for (block, sum, isVerified) in departing.blocks where apply(.stay, to: block) {
+            if let sum { states.update(block / 64) { $0.set(sum, of: block % 64) } }
+            if isVerified { verify(block) }
+        }
+    }
+
+    /// Their bytes have been punched out.
+    mutating func gone(_ departing: Departing) {
+        for (block, _, _) in departing.blocks { _ = apply(.gone, to: block) }
     }
 
     /// The rows of `cleared` could not be written: its filled blocks stay.

@@ -27,7 +27,7 @@ final class Committer: Sendable {
     private let metadata: Metadata
     private let evictor: Evictor
     private let verified: VerificationCache
-    private let thread: CommitThread
+    private let thread: StoreThread
     /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier commits have ended.
     /// Only commits wait for it.
     private let state = Lock(State(), .commit)
@@ -51,16 +51,23 @@ final class Committer: Sendable {
         thread = evictor.commits
     }
 
-    deinit { thread.stop(waiting: false) }
+    deinit {
+        evictor.ahead.stop(waiting: false)
+        thread.stop(waiting: false)
+    }
 
-    /// Starts the thread that commits.
+    /// Starts the thread that commits, and the one that makes room.
     func start() throws(CacheError) {
         try thread.start { [weak self] in self?.commit() }
+        try evictor.ahead.start { [weak self] in self?.evictor.makeRoomAhead() }
         thread.schedule()
     }
 
-    /// Ends the thread.
-    func stop() { thread.stop(waiting: true) }
+    /// Ends the threads.
+    func stop() {
+        evictor.ahead.stop(waiting: true)
+        thread.stop(waiting: true)
+    }
 
     /// A block is filled, and its bytes are in the data file.
     func filled(_ bytes: Int64) {

@@ -13,6 +13,12 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 
+    /// Those of `blocks` that no reader needs right now. From any thread.
+    func expendable(_ blocks: [Range<Int>]) -> [Range<Int>]
+
+    /// Blocks have left by another hand. From any thread.
+    func noticeRemovals()
+
     /// Frees a block in memory of which some bytes are there, with `discard`, where no request brings the others.
     /// Called as `relinquish` is.
     /// - Parameter isScarce: also where a request is still to bring them, or a read waits for the block.
@@ -25,6 +31,9 @@ package protocol ObjectHolder: AnyObject, Sendable {
 extension ObjectHolder {
     /// A holder counts as in use unless it says otherwise.
     package var isInUse: Bool { true }
+    /// A holder lets nothing go ahead of need unless it says otherwise.
+    package func expendable(_: [Range<Int>]) -> [Range<Int>] { [] }
+    package func noticeRemovals() {}
     /// A holder keeps blocks in part unless it says otherwise.
     package func relinquishPart(_: Int, isScarce _: Bool) {}
 }

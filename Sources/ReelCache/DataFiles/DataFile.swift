@@ -127,6 +127,17 @@ final class DataFile: Sendable {
         }
     }
 
+    /// Durable blocks begin to leave; none where the file is read directly, or gives up whole extents only.
+    func depart(_ blocks: [Range<Int>]) -> BlockTable.Departing {
+        state.withLock { state in
+            guard state.blocks.offers == 0, !state.lent.wasLent, !(state.isShared && descriptor.isOpenElsewhere) else {
+                return BlockTable.Departing()
+            }
+            defer { removalCount.store(state.blocks.removals, ordering: .releasing) }
+            return state.blocks.depart(blocks)
+        }
+    }
+
     /// Lends blocks of one extent of a complete file, and counts a use.
     /// - Returns: bytes in filled blocks on the disk; nil where the blocks are not verified and durable.
     func lend(_ blocks: Range<Int>, now: Int64) -> Int64? {

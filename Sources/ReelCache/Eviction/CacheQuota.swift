@@ -24,12 +24,15 @@ package struct CacheLimits: Hashable, Sendable {
     package var minimumFree: Floor
     /// Data unused for this long is evicted, nil if age evicts nothing.
     package var age: Duration?
+    /// Bytes that should be free, or can be at once, before they are needed; nil: as many as the cap allows.
+    package var roomAhead: Int64?
 
     /// - Parameter cap: bytes.
-    package init(cap: Int64, minimumFree: Floor = .percent(5), age: Duration? = nil) {
+    package init(cap: Int64, minimumFree: Floor = .percent(5), age: Duration? = nil, roomAhead: Int64? = nil) {
         self.cap = cap
         self.minimumFree = minimumFree
         self.age = age
+        self.roomAhead = roomAhead
     }
 }
 
@@ -98,6 +101,21 @@ final class CacheQuota: Sendable {
     /// What is freed beyond what is needed right now, because each discard costs a transaction: a sixteenth of the cap,
     /// at most two extents.
     var slack: Int64 { min(cap / 16, 2 * BlockSize.extent) }
+
+    /// Bytes that fit now, as it was last measured; below zero where too many are there.
+    var room: Int64 { state.withLock { $0.cap - $0.used - $0.index } }
+
+    /// Bytes of room that are made before they are needed: an eighth of the cap, 256 MiB at most, and none where that is
+    /// less than two extents. Half of it lasts a quarter of a second at 500 MB/s: a sync beside as many writes takes as
+    /// long.
+    var ahead: Int64 {
+        if let given = limits.roomAhead { return given }
+        let part = min(cap / 8, 32 * BlockSize.extent)
+        return part < 2 * BlockSize.extent ? 0 : part
+    }
+
+    /// Less than half of that is free.
+    var isTight: Bool { ahead > 0 && room < ahead / 2 }
 
     var usage: (used: Int64, cap: Int64) {
         measure()

@@ -12,12 +12,14 @@ struct Evictor: Sendable {
     let quota: CacheQuota
     let disk: DiskWatch
     let clock: UseClock
-    let commits: CommitThread
+    let commits: StoreThread
     /// Data unused for this long is evicted, nil if age evicts nothing.
     let age: Duration?
     let reached: @Sendable (CrashPoint) -> Void
     /// Counts what it evicts.
     let tally = EvictionTally()
+    /// Makes room ahead (`makeRoomAhead`).
+    let ahead = StoreThread("evictor")
     /// Counts the blocks that are in memory.
     let memory: MemoryAccount
 
@@ -26,6 +28,7 @@ struct Evictor: Sendable {
     /// Takes `bytes` (whole blocks, the last one of a file short) from the quota before data is written, and evicts
     /// extents where they do not fit. - Returns: false where that is not enough.
     func reserve(_ bytes: Int64) -> Bool {
+        defer { if quota.isTight { ahead.schedule(urgent: true) } }
         if quota.reserve(bytes) { return true }
         let slack = quota.slack
         let shortfall = quota.shortfall(bytes)
@@ -129,7 +132,7 @@ struct Evictor: Sendable {
     /// - Parameters:
     ///   - key: only files of this key, pinned or not, nil for all that are not pinned.
     ///   - mayGo: whether a file in use takes part.
-    private func candidates(
+    func candidates(
         _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
         let inUse = files.all
@@ -173,7 +176,7 @@ struct Evictor: Sendable {
 
     /// Evicts extents of closed files: rows first, in one transaction, then the bytes. A file of which nothing is left
     /// goes as a whole.
-    private func evictClosed(_ batch: [EvictionCandidate]) throws(CacheError) -> Int64 {
+    func evictClosed(_ batch: [EvictionCandidate]) throws(CacheError) -> Int64 {
         guard !batch.isEmpty else { return 0 }
         var emptied: [(row: ObjectRow, extents: [Int], isGone: Bool)] = []
         let freed = try index.write { (index) throws(CacheError) -> Int64 in

@@ -31,11 +31,11 @@ final class Metadata: Sendable {
     }
 
     private let index: CacheIndex
-    private let commits: CommitThread
+    private let commits: StoreThread
     private let reached: @Sendable (CrashPoint) -> Void
     private let state = Lock(State())
 
-    init(_ index: CacheIndex, _ commits: CommitThread, _ reached: @escaping @Sendable (CrashPoint) -> Void) {
+    init(_ index: CacheIndex, _ commits: StoreThread, _ reached: @escaping @Sendable (CrashPoint) -> Void) {
         self.index = index
         self.commits = commits
         self.reached = reached

@@ -11,8 +11,7 @@ extension RemoteFile {
         let before = object.bytesOnDisk
         // If this fails, the bytes are still there.
         attempt { () throws(CacheError) in try object.discard(blocks) }
-        // Counts bytes that leave unread as wasted.
-        decide { $0.notice() }
+        noticeRemovals()
         return before - object.bytesOnDisk
     }
 }
@@ -25,13 +24,24 @@ extension RemoteFile: ObjectHolder {
         if ask({ $0.ledger.isAbandoned(block, isScarce: isScarce) }) { _ = drop(block..<block + 1) }
     }
 
+    func expendable(_ blocks: [Range<Int>]) -> [Range<Int>] {
+        if object.isReadDirectly || object.wasLent { return [] }
+        return ask { $0.expendable(blocks, sparingReadahead: $0.ledger.openHandles > 0) }
+    }
+
+    // Counts bytes that left unread as wasted.
+    func noticeRemovals() { decide { $0.notice() } }
+
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
         // Without an open handle no reader needs the bytes that were read ahead.
         var runs = ask { $0.expendable(blocks, sparingReadahead: scarce == nil && $0.ledger.openHandles > 0) }
         let isByExtents = object.wasLent
         if isByExtents { runs = object.freeExtents(of: runs) }
-        guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
+        guard let scarce else {
+            // Each discard is a transaction: extents that lie side by side go in one.
+            return (isByExtents ? runs : runs.joinedNeighbours).reduce(0) { $0 + drop($1) }
+        }
         // From the end: the bytes that are read soonest go last.
         var freed: Int64 = 0
         for run in runs.reversed() where freed < scarce {
@@ -39,5 +49,18 @@ extension RemoteFile: ObjectHolder {
             freed += drop(isByExtents ? run : max(run.lowerBound, run.upperBound - count)..<run.upperBound)
         }
         return freed
+    }
+}
+
+extension [Range<Int>] {
+    /// The same, where one follows the other in one piece.
+    fileprivate var joinedNeighbours: [Range<Int>] {
+        reduce(into: []) { joined, next in
+            if let last = joined.last, last.upperBound == next.lowerBound {
+                joined[joined.count - 1] = last.lowerBound..<next.upperBound
+            } else {
+                joined.append(next)
+            }
+        }
     }
 }

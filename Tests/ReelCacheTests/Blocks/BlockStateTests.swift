@@ -22,6 +22,7 @@ struct BlockStateTests {
             (.syncing, .syncEnds, .durable), (.syncing, .syncAbandoned, .written), (.syncing, .syncFails, .unkept),
             (.partial, .leave, .empty), (.memory, .leave, .empty), (.written, .leave, .empty),
             (.syncing, .leave, .empty), (.durable, .leave, .empty), (.unkept, .leave, .empty),
+            (.durable, .depart, .departing), (.departing, .stay, .durable), (.departing, .gone, .empty),
         ]
         return BlockState.allCases.flatMap { state in
             BlockState.Event.allCases.map { event in
@@ -43,10 +44,11 @@ struct BlockStateTests {
         case .memory:
             _ = table.moveToMemory(0, MemoryBlock(BlockSize.block, MemoryAccount(limit: .max))!)
             _ = table.seal(0, 7, now: 1)
-        case .written, .syncing, .durable, .unkept:
+        case .written, .syncing, .durable, .departing, .unkept:
             _ = table.fill(0, 7)
             if state != .written { _ = table.beginSync() }
-            if state == .durable { table.endSync() }
+            if state == .durable || state == .departing { table.endSync() }
+            if state == .departing { _ = table.depart([0..<1]) }
             if state == .unkept { table.loseUnsynced() }
         }
         return table
@@ -76,8 +78,12 @@ struct BlockStateTests {
         check(after(.syncEnds), "sync ends") { $0.endSync() }
         check(after(.syncAbandoned), "sync abandoned") { $0.abandonSync() }
         check(after(.syncFails), "sync fails") { $0.loseUnsynced() }
+        check(after(.depart), "depart") { #expect($0.depart([0..<1]).rows.isEmpty == (state != .durable)) }
+        check(state, "stay") { $0.stay($0.depart([0..<1])) }
+        check(state == .durable ? .empty : state, "gone") { $0.gone($0.depart([0..<1])) }
         let putBack: BlockState =
-            state == .syncing ? .written : state == .memory ? .empty : state.isFilled ? state : .empty
+            state == .departing
+            ? state : state == .syncing ? .written : state == .memory ? .empty : state.isFilled ? state : .empty
         check(putBack, "put back") { table in
             table.putBack(table.clear(0..<1))
         }
@@ -88,7 +94,26 @@ struct BlockStateTests {
         var table = Self.table(state)
         let before = table.removals
         _ = table.lose(0..<1)
-        #expect((table.removals > before) == (state != .empty))
+        // What departs has been counted.
+        #expect((table.removals > before) == ![.empty, .departing].contains(state))
+    }
+
+    /// No read believes in a block that departs, and no write fills it.
+    @Test func aBlockThatDepartsIsNotThere() {
+        var table = Self.table(.durable)
+        table.verify(0)
+        let removals = table.removals
+        let departing = table.depart([0..<1])
+        #expect(departing.rows == [BlockTable.Row(extent: 0, word: 0)] && departing.bytes == BlockSize.block)
+        #expect(table.removals == removals + 1 && table.firstMissing(from: 0, limit: 1) == 0)
+        #expect(table.untouched(0..<1).isEmpty)
+        table.begin([0])
+        #expect(table[0] == .departing && table.lose(0..<1) == 0 && table.clear(0..<1).bytes == 0)
+        var other = table
+        table.stay(departing)
+        #expect(table[0] == .durable && table.states.isVerified(0))
+        other.gone(departing)
+        #expect(other.untouched(0..<1) == [0] && other.hasLeftovers)
     }
 }
 
@@ -128,11 +153,12 @@ struct BlockTableModelTests {
             model.isUnkept[block] = false
         }
         var inMemory: Set<Int> = []
+        var held: [BlockTable.Departing] = []
         for _ in 0..<400 {
             let block = Int.random(in: 0..<count, using: &random)
             let some = block..<min(count, block + Int.random(in: 1...70, using: &random))
             let blockRange = table.bytes(of: block)
-            switch Int.random(in: 0..<20, using: &random) {
+            switch Int.random(in: 0..<22, using: &random) {
             case 0..<3:
                 table.begin(Array(some))
                 for block in some where model.states[block] == .empty {
@@ -213,6 +239,28 @@ struct BlockTableModelTests {
                     apply(.syncFails, to: block)
                     if model.states[block] == .partial, !inMemory.contains(block) { model.isUnkept[block] = true }
                 }
+            case 19:
+                let before = model.states
+                let departing = table.depart([some])
+                #expect(Set(departing.all.ranges.joined()) == Set(some.filter { before[$0] == .durable }), hint)
+                for row in departing.rows {
+                    for index in 0..<min(64, count - row.extent * 64) {
+                        let block = row.extent * 64 + index
+                        let isLeft = before[block] == .durable && !some.contains(block)
+                        #expect((row.word & 1 << UInt64(index) != 0) == isLeft, hint)
+                    }
+                }
+                for block in some { apply(.depart, to: block) }
+                if Bool.random(using: &random) {
+                    held.append(departing)
+                } else {
+                    table.stay(departing)
+                    for block in some where before[block] == .durable { apply(.stay, to: block) }
+                }
+            case 20:
+                guard let departing = held.popLast() else { continue }
+                table.gone(departing)
+                for block in departing.all.ranges.joined() { apply(.gone, to: block) }
             default:
                 table.use(some, now: Int64.random(in: 0...9, using: &random))
             }

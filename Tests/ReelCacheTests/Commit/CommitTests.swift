@@ -130,7 +130,7 @@ private final class Listener: Sendable {
         let files = DataFiles(try CacheDirectory(fixture.directory + "/other", owner: ""), isWritable: true)
         let evictor = Evictor(
             index: store.index, files: files, quota: store.quota, disk: store.disk, clock: store.evictor.clock,
-            commits: CommitThread(), age: nil, reached: { _ in }, memory: MemoryAccount(isEncrypted: false))
+            commits: StoreThread("committer"), age: nil, reached: { _ in }, memory: MemoryAccount(isEncrypted: false))
         let committer = Committer(
             store.index, files, Metadata(store.index, evictor.commits, { _ in }), evictor, store.verified)
         let shared = ObjectStore(evictor, committer, store.verified)
