@@ -83,10 +83,10 @@ test-long:  ## The same with each combination of faults, servers and readers, an
 	REELFS_TEST_LONG=1 $(MAKE) --no-print-directory test
 
 build-tests:  ## The program and its tests, as `make test` builds them
-	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
-	@Tests/unpack-packages $(UNPACKED_SERVERS) $(UNPACKED)
-	@# Beside the build, which takes longer.
-	Tests/install-python $(PYTHON_SERVERS) & $(BUILD_DEBUG) --build-tests && wait $$!
+	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
+	@# What tests run comes beside the build, which takes longer.
+	{ $(INSTALL_PACKAGES) $(TEST_PACKAGES) && Tests/unpack-packages $(UNPACKED_SERVERS) $(UNPACKED) && \
+	    Tests/install-python $(PYTHON_SERVERS); } & $(BUILD_DEBUG) --build-tests; built=$$?; wait $$! && exit $$built
 
 # Releases of Debian in whose roots all is built, tested and installed.
 RELEASES ?= bookworm trixie

@@ -1,7 +1,7 @@
 """bench.py PROGRAM [GROUP…]  reelfs beside curl, the local file, rclone and mpv: medians, ratios, and what is wanted of them.
 
-Groups: throughput, encrypted, latency, players, listing, trees, walk, traffic, serve, library,
-prefetch, shared; all, if none is named.
+Groups: throughput, full, encrypted, latency, players, listing, trees, walk, traffic, serve, library,
+second, crowd, prefetch, shared; all, if none is named.
 Variables: SIZE (1G) of the large file, ROUNDS (3), BENCH_DIR (/var/tmp): a disk with six times SIZE free;
 TREE (200x1000): directories times files of the group trees;
 DESIGNS ("via moto rclone"): what the mounts of the group shared share;
@@ -21,8 +21,8 @@ from session import session
 from table import Figures, print_against_reference, print_group, print_misses, write_reference
 
 # A module each, with TITLE, ROWS and measure(bench).
-GROUPS = ["throughput", "encrypted", "latency", "players", "listing", "trees", "walk", "traffic", "serve", "library",
-          "prefetch", "shared"]
+GROUPS = ["throughput", "full", "encrypted", "latency", "players", "listing", "trees", "walk", "traffic", "serve",
+          "library", "second", "crowd", "prefetch", "shared"]
 
 
 def size_of(text):
@@ -72,10 +72,10 @@ class Bench:
             link.close()
 
     @contextlib.contextmanager
-    def mount(self, path, way=None, who=None, options=()):
+    def mount(self, path, way=None, who=None, options=(), environment=()):
         """`path` of the origin, over a link if `way` is one, on an empty cache that goes with it.
 
-        `options` are further words of `reelfs mount`. Its figures belong into its `column`: an ordinary user's mounts
+        `options` are further words of `reelfs mount`, `environment` what it runs with (`NAME=value`). Its figures belong into its `column`: an ordinary user's mounts
         are not root's.
         """
         self.mounts += 1
@@ -86,7 +86,7 @@ class Bench:
             mount = RcloneMount(url, place, cache)
         else:
             mount = ReelMount(self.program, url, place, cache, is_nobody=who == "as user" and os.geteuid() == 0,
-                              options=options)
+                              options=options, environment=environment)
         mount.column = who
         try:
             yield mount

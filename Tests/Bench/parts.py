@@ -176,12 +176,13 @@ class Mount:
 
 
 class ReelMount(Mount):
-    def __init__(self, program, url, directory, cache, is_nobody=False, options=()):
-        self.program, self.url, self.options = program, url, options
+    def __init__(self, program, url, directory, cache, is_nobody=False, options=(), environment=()):
+        self.program, self.url, self.options, self.environment = program, url, options, environment
         super().__init__(directory, cache, is_nobody)
 
     def open(self):
-        self.run(self.program, "mount", self.url, self.directory, "--cache-dir", self.cache, *self.options, seconds=30)
+        self.run("env", *self.environment, self.program, "mount", self.url, self.directory, "--cache-dir", self.cache,
+                 *self.options, seconds=30)
         status = subprocess.run([*self.words, self.program, "status", self.directory, "--json"],
                                 capture_output=True, text=True)
         found = re.search(r'"pid":(\d+)', status.stdout)

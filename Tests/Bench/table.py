@@ -8,7 +8,7 @@ from typing import NamedTuple
 REFERENCE = pathlib.Path(__file__).with_name("reference.json")
 # A figure worse than its reference by more than this part of it is pointed out.
 TOLERANCE = 1 / 3
-COLUMNS = ["reelfs", "as user", "encrypted", "curl", "local", "rclone", "mpv", "URL", "relay", "store"]
+COLUMNS = ["reelfs", "as user", "encrypted", "curl", "local", "rclone", "mpv", "URL", "relay", "store", "room"]
 OWN = ["reelfs", "as user", "encrypted"]
 
 
