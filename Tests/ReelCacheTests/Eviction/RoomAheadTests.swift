@@ -164,7 +164,8 @@ private final class Points: Sendable {
 
     /// A small cache holds what fits.
     @Test func aSmallCacheMakesNone() {
-        for (cap, ahead) in [(64, 0), (127, 0), (128, 16), (512, 64), (2048, 256), (100 << 10, 256)] as [(Int64, Int64)] {
+        for (cap, ahead) in [(64, 0), (127, 0), (128, 16), (512, 64), (2048, 256), (100 << 10, 256)] as [(Int64, Int64)]
+        {
             #expect(CacheQuota(CacheLimits(cap: cap << 20), used: 0) { nil }.ahead == ahead << 20)
         }
     }
