@@ -6,8 +6,8 @@
 ///                       ├─seal (its sync failed)─▶ unkept ◀─syncFails
 ///                       └─seal (in memory)──▶ memory
 ///
-/// Where room is made ahead of need, a durable block departs: it is empty once its bytes are `gone`, or durable again if
-/// it has to `stay`. `leave` makes it empty from every other state: eviction, loss and damage.
+/// Where room is made ahead of need, a durable block departs: it is empty once its bytes are `gone`, or durable again
+/// if it has to `stay`. `leave` makes it empty from every other state: eviction, loss and damage.
 enum BlockState: UInt8, CaseIterable, Sendable {
     /// The block has no bytes.
     case empty

@@ -13,7 +13,7 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 
-    /// Those of `blocks` that no reader needs right now. From any thread.
+    /// What no reader needs right now, of these blocks. From any thread.
     func expendable(_ blocks: [Range<Int>]) -> [Range<Int>]
 
     /// Blocks have left by another hand. From any thread.

@@ -105,9 +105,9 @@ final class CacheQuota: Sendable {
     /// Bytes that fit now, as it was last measured; below zero where too many are there.
     var room: Int64 { state.withLock { $0.cap - $0.used - $0.index } }
 
-    /// Bytes of room that are made before they are needed: an eighth of the cap, 256 MiB at most, and none where that is
-    /// less than two extents. Half of it lasts a quarter of a second at 500 MB/s: a sync beside as many writes takes as
-    /// long.
+    /// Bytes of room that are made before they are needed: an eighth of the cap, 256 MiB at most, and none where that
+    /// is less than two extents. Half of it lasts a quarter of a second at 500 MB/s: a sync beside as many writes takes
+    /// as long.
     var ahead: Int64 {
         if let given = limits.roomAhead { return given }
         let part = min(cap / 8, 32 * BlockSize.extent)

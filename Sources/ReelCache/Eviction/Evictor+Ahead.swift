@@ -1,7 +1,7 @@
 import ReelCore
 
-/// Room that is made before it is needed, on a thread of its own, so that no write waits for the sync that removes a row
-/// or for the filesystem that frees the blocks.
+/// Room that is made before it is needed, on a thread of its own, so that no write waits for the sync that removes a
+/// row or for the filesystem that frees the blocks.
 extension Evictor {
     /// Makes as much as there should be. Where little can go, it looks again after a second at the earliest.
     func makeRoomAhead() {
@@ -43,8 +43,8 @@ extension Evictor {
         return freed
     }
 
-    /// Does what `discard` does, while the file is written to: first the rows, durably, then the bytes, then their part of
-    /// the quota. Only then do writes fill these blocks again. - Returns: bytes freed.
+    /// Does what `discard` does, while the file is written to: first the rows, durably, then the bytes, then their part
+    /// of the quota. Only then do writes fill these blocks again. - Returns: bytes freed.
     private func discardAhead(_ blocks: [Range<Int>], of file: DataFile) throws(CacheError) -> Int64 {
         let departing = try index.write { (index) throws(CacheError) -> BlockTable.Departing in
             if try index.isPinned(file.version.key) { return BlockTable.Departing() }

@@ -63,7 +63,7 @@ private final class Points: Sendable {
         let (fixture, points) = (Fixture(), Points())
         let (store, giver) = try open(fixture, points, needing: 70..<80)
         defer { store.close() }
-        // The second of four extents was used longest ago, but for the edges.
+        // The second of four extents was used longest ago, except for the edges.
         #expect(try store.evictor.makeRoomAhead(20 * BlockSize.block) == 54 * BlockSize.block)
         #expect(points.take() == [.discardRowsCommitted, .discardPunched])
         #expect((64..<128).allSatisfy { giver.object.file.isFilled($0) == (70..<80).contains($0) })
