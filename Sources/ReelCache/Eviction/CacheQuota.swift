@@ -24,7 +24,7 @@ package struct CacheLimits: Hashable, Sendable {
     package var minimumFree: Floor
     /// Data unused for this long is evicted, nil if age evicts nothing.
     package var age: Duration?
-    /// Bytes that should be free, or can be at once, before they are needed, nil for as many as the cap allows.
+    /// Bytes that should be free before they are needed, nil for as many as the cap allows.
     package var roomAhead: Int64?
 
     /// - Parameter cap: bytes.

@@ -35,11 +35,12 @@ extension Evictor {
             }
         }
         var freed = try evictClosed(closed)
+        // Also where a later one fails.
+        defer { tally.bytes.add(freed, ordering: .relaxed) }
         for (holder, file, blocks) in open {
             freed += try discardAhead(blocks, of: file)
             holder.noticeRemovals()
         }
-        tally.bytes.add(freed, ordering: .relaxed)
         return freed
     }
 
