@@ -375,8 +375,8 @@ private final class Recording: Sendable {
                 case 5: recording.hasten(Bool.random(using: &random) ? 999 : 0)
                 default: break
                 }
-                // Requests at a time make one another start again, each by its growth: how many a read takes where every
-                // answer grows is a matter of the machine's load.
+                // Requests at a time make one another start again, each by its growth: how many a read takes where
+                // every answer grows is a matter of the machine's load.
                 recording.limitHaste(to: 8)
                 let offset = Int64.random(in: 0..<remote(file).length, using: &random)
                 let answer = fixture.read(file, offset, 150_000)
