@@ -39,7 +39,7 @@ private final class Recording: Sendable {
 
     func hasten(_ count: Int64) { state.withLock { $0.haste = count } }
 
-    /// From here on only so many answers find a longer file.
+    /// Only this many answers from here on find a longer file.
     func limitHaste(to answers: Int) { state.withLock { $0.hasty = answers } }
 
     /// Another file.
