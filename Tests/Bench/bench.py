@@ -75,8 +75,8 @@ class Bench:
     def mount(self, path, way=None, who=None, options=(), environment=()):
         """`path` of the origin, over a link if `way` is one, on an empty cache that goes with it.
 
-        `options` are further words of `reelfs mount`, `environment` what it runs with (`NAME=value`). Its figures belong into its `column`: an ordinary user's mounts
-        are not root's.
+        `options` are further words of `reelfs mount`, `environment` what it runs with (`NAME=value`). Its figures belong
+        into its `column`: an ordinary user's mounts are not root's.
         """
         self.mounts += 1
         who = who or ("reelfs" if os.geteuid() == 0 else "as user")

@@ -5,7 +5,7 @@ import sys
 import time
 
 from library import DELAY, MBIT, Player, play
-from parts import drop_page_cache, run
+from parts import drop_page_cache, run, sparse
 from table import Row, Want
 
 LINE = 100
@@ -41,8 +41,7 @@ def measure(bench):
     root = bench.directory("crowd")
     names = [f"{number:02}.mkv" for number in range(CACHED)]
     for name in names:
-        with open(root / name, "wb") as file:
-            file.truncate(RATE * SECONDS)
+        sparse(root / name, RATE * SECONDS)
     for number in range(bench.rounds):
         print(f"crowd, round {number + 1} of {bench.rounds} …", file=sys.stderr)
         with bench.link(DELAY, 0, LINE) as link:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from parts import run
+from parts import run, sparse
 from reads import write_random_file
 from table import Row, Want
 
@@ -70,8 +70,7 @@ def measure(bench):
     write_random_file(root / "film.bin", bench.size * 3 // 2)
     # The second fits into the cache beside the film.
     for name, size in [("other.mkv", bench.size), ("cached.mkv", 200 << 20)]:
-        with open(root / name, "wb") as file:
-            file.truncate(size)
+        sparse(root / name, size)
     library = bench.work / "slow_sync.so"
     compiler = shutil.which("cc") or shutil.which("clang")
     run(compiler, "-O2", "-shared", "-fPIC", "-o", library, pathlib.Path(__file__).with_name("slow_sync.c"), "-ldl")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from parts import Trouble
+from parts import Trouble, sparse
 from table import Row, Want
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -90,8 +90,7 @@ def measure(bench):
     print("latency …", file=sys.stderr)
     films = bench.directory("latency") / "films"
     films.mkdir()
-    with open(films / "film.mkv", "wb") as file:
-        file.truncate(LENGTH)
+    sparse(films / "film.mkv", LENGTH)
     os.link(films / "film.mkv", films / "data")
     with bench.link(DELAY) as link:
         for _ in range(bench.many_rounds):
@@ -101,8 +100,9 @@ def measure(bench):
         compare(bench, link, "first", first)
         compare(bench, link, "listed", listed)
         compare(bench, link, "middle", lambda film: seek(film, LENGTH // 2), LENGTH // 2)
-        compare(bench, link, "end", lambda film: seek(film, LENGTH - 64 * KIB), LENGTH - 64 * KIB)
-        compare(bench, link, "other end", lambda film: seek(film, LENGTH - 64 * KIB), LENGTH - 64 * KIB, film="films/data")
+        last = LENGTH - 64 * KIB
+        for row, film in [("end", "films/film.mkv"), ("other end", "films/data")]:
+            compare(bench, link, row, lambda place: seek(place, last), last, film=film)
     with bench.link(DELAY, 100) as link:
         for _ in range(bench.rounds):
             bench.figures.add("sequential", "curl", 64 * MIB / 1e6 / curl(link.url + "latency/films/film.mkv", 0, 64 * MIB))

@@ -1,13 +1,14 @@
 """A media server's probes alone, and beside a player: all over one line, through one mount."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
 
-from parts import run
+from parts import run, sparse
 from table import Row, Want
 
 MBIT = 1_000_000 // 8
@@ -33,22 +34,14 @@ ROWS = [
 ]
 
 
-def make_film(path):
-    """40 MB of 720p with sound, by the suffix of its name."""
+def make_films(root, count):
+    """`count` films of 40 MB by the names of `name`; every second one has its index at the end."""
     run("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25", "-f", "lavfi", "-i", "sine=r=48000",
-        "-c:v", "mpeg4", "-q:v", "1", "-c:a", "aac", "-fs", "40M", "-t", "60", path)
-
-
-def make_films(root):
-    """Every second one has its index at the end."""
-    for kind in ("mp4", "mkv"):
-        make_film(root / f"film.{kind}")
-    for number in range(FILMS):
-        kind = "mkv" if number % 2 else "mp4"
-        os.link(root / f"film.{kind}", root / "scan" / f"{number:03}.{kind}")
-    # What is played: bytes alone matter.
-    with open(root / "played.mkv", "wb") as file:
-        file.truncate(RATE * SECONDS)
+        "-c:v", "mpeg4", "-q:v", "1", "-c:a", "aac", "-fs", "40M", "-t", "60", root / "film.mp4")
+    run("ffmpeg", "-v", "error", "-i", root / "film.mp4", "-c", "copy", root / "film.mkv")
+    (root / "scan").mkdir()
+    for number in range(count):
+        os.link(root / f"film{pathlib.Path(name(number)).suffix}", root / name(number))
 
 
 def open_film(place):
@@ -61,7 +54,7 @@ class Player:
 
     def __init__(self, film, rate=RATE, seconds=SECONDS):
         self.film, self.rate, self.seconds = film, rate, seconds
-        # How often it was late, and by how many seconds at most: once it plays, as each player takes a moment to start.
+        # How often it was late, its start included; and by how many seconds at most once it played.
         self.stalls, self.longest = 0, 0.0
         self.thread = threading.Thread(target=self.play)
         self.is_over = threading.Event()
@@ -99,7 +92,7 @@ def play(players):
 
 
 def name(number):
-    return f"scan/{number:03}.{'mkv' if number % 2 else 'mp4'}"
+    return f"scan/{number:04}.{'mkv' if number % 2 else 'mp4'}"
 
 
 def scan(place, is_over=lambda: False, films=range(FILMS), scanners=SCANNERS):
@@ -144,8 +137,9 @@ def probe(bench, who, place):
 def measure(bench):
     print("library …", file=sys.stderr)
     root = bench.directory("library")
-    (root / "scan").mkdir()
-    make_films(root)
+    make_films(root, FILMS)
+    # What is played: bytes alone matter.
+    sparse(root / "played.mkv", RATE * SECONDS)
     with bench.link(DELAY) as link:
         probe(bench, "URL", lambda name: f"{link.url}library/{name}")
         for who in ["reelfs", "rclone"]:

@@ -32,6 +32,12 @@ def run(*words, seconds=600):
     return elapsed
 
 
+def sparse(path, size):
+    """A file of zeros that takes no space."""
+    with open(path, "wb") as file:
+        file.truncate(size)
+
+
 def wait_until(condition, seconds, sentence):
     deadline = time.monotonic() + seconds
     while not condition():

@@ -6,7 +6,7 @@ import sys
 import time
 
 from library import DELAY, LINE, MBIT, RATE, SECONDS, Player
-from parts import run
+from parts import run, sparse
 from reads import write_random_file
 from table import Row, Want
 
@@ -59,8 +59,7 @@ def measure(bench):
         bench.figures.add("link", "curl", size / fetch(link.url, local) / 1e6)
     with bench.link(DELAY, CONNECTION) as link, bench.mount("prefetch/", link) as mount:
         bench.figures.add("link", who, size / prefetch(bench, mount) / 1e6)
-    with open(root / "played.mkv", "wb") as file:
-        file.truncate(RATE * SECONDS)
+    sparse(root / "played.mkv", RATE * SECONDS)
     with bench.link(DELAY, 0, LINE) as link, bench.mount("prefetch/", link) as mount:
         player = Player(mount.file("played.mkv"))
         beside = subprocess.Popen([*mount.words, bench.program, "prefetch", mount.file("film.bin")],

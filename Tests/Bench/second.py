@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 
-from library import DELAY, LINE, MBIT, PROBE, SCANNERS, Player, make_film, play
-from parts import wait_until
+from library import DELAY, LINE, MBIT, PROBE, SCANNERS, Player, make_films, name, play
+from parts import sparse, wait_until
 from table import Row, Want
 
 SECONDS = 40
@@ -47,7 +47,7 @@ class Crowd:
         while not self.is_over.is_set():
             with self.lock:
                 number = next(self.names)
-            self.run(*PROBE, self.place(f"scan/{number:04}.{'mkv' if number % 2 else 'mp4'}"))
+            self.run(*PROBE, self.place(name(number)))
 
     def copy(self):
         copied = self.place("copied.bin")
@@ -70,15 +70,9 @@ class Crowd:
 
 
 def make_tree(root):
-    (root / "scan").mkdir()
-    for kind in ("mp4", "mkv"):
-        make_film(root / f"film.{kind}")
-    for number in range(FILMS):
-        kind = "mkv" if number % 2 else "mp4"
-        os.link(root / f"film.{kind}", root / "scan" / f"{number:04}.{kind}")
-    for name, megabytes in [("first.mkv", 20 * SECONDS // 8), ("second.mkv", 20 * SECONDS // 8), ("copied.bin", 400)]:
-        with open(root / name, "wb") as file:
-            file.truncate(megabytes * 1_000_000 + 1)
+    make_films(root, FILMS)
+    for film, megabytes in [("first.mkv", 20 * SECONDS // 8), ("second.mkv", 20 * SECONDS // 8), ("copied.bin", 400)]:
+        sparse(root / film, megabytes * 1_000_000 + 1)
 
 
 @contextlib.contextmanager

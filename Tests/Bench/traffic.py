@@ -5,7 +5,7 @@ import random
 import sys
 import time
 
-from parts import run
+from parts import run, sparse
 from table import Row, Want
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -19,11 +19,6 @@ ROWS = [
     Row("many", f"64 KiB of each of {FILMS} films, MiB", 2, (Want("<=", 60),)),
     Row("next", "the next file's first 1 MiB, after one was played through, requests", 0, (Want("<=", 0),)),
 ]
-
-
-def sparse(path, size):
-    with open(path, "wb") as file:
-        file.truncate(size)
 
 
 def film_with_index_at_end(path):

@@ -52,8 +52,7 @@ enum BlockState: UInt8, CaseIterable, Sendable {
         case (.durable, .depart): .departing
         case (.departing, .stay): .durable
         case (.departing, .gone): .empty
-        case (.departing, .leave): nil
-        case (.empty, .leave): nil
+        case (.empty, .leave), (.departing, .leave): nil
         case (_, .leave): .empty
         default: nil
         }

@@ -53,6 +53,7 @@ final class CacheQuota: Sendable {
         /// The given cap, or less.
         var cap: Int64
         var untilMeasured: Int64 = 0
+        var room: Int64 { cap - used - index }
     }
 
     private let limits: CacheLimits
@@ -103,19 +104,26 @@ final class CacheQuota: Sendable {
     var slack: Int64 { min(cap / 16, 2 * BlockSize.extent) }
 
     /// Bytes that fit now, as it was last measured; below zero where too many are there.
-    var room: Int64 { state.withLock { $0.cap - $0.used - $0.index } }
+    var room: Int64 { state.withLock { $0.room } }
 
     /// Bytes of room that are made before they are needed: an eighth of the cap, 256 MiB at most, and none where that
     /// is less than two extents. Half of it lasts a quarter of a second at 500 MB/s: a sync beside as many writes takes
     /// as long.
-    var ahead: Int64 {
+    var ahead: Int64 { ahead(of: cap) }
+
+    private func ahead(of cap: Int64) -> Int64 {
         if let given = limits.roomAhead { return given }
         let part = min(cap / 8, 32 * BlockSize.extent)
         return part < 2 * BlockSize.extent ? 0 : part
     }
 
-    /// Less than half of that is free.
-    var isTight: Bool { ahead > 0 && room < ahead / 2 }
+    /// Less than half of that is free. Each write asks: one lock.
+    var isTight: Bool {
+        state.withLock { state in
+            let ahead = ahead(of: state.cap)
+            return ahead > 0 && state.room < ahead / 2
+        }
+    }
 
     var usage: (used: Int64, cap: Int64) {
         measure()

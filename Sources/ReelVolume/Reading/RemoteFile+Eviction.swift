@@ -40,7 +40,7 @@ extension RemoteFile: ObjectHolder {
         if isByExtents { runs = object.freeExtents(of: runs) }
         guard let scarce else {
             // Each discard is a transaction: extents that lie side by side go in one.
-            return (isByExtents ? runs : runs.joinedNeighbours).reduce(0) { $0 + drop($1) }
+            return (isByExtents ? runs : Array(RangeSet(runs).ranges)).reduce(0) { $0 + drop($1) }
         }
         // From the end: the bytes that are read soonest go last.
         var freed: Int64 = 0
@@ -49,18 +49,5 @@ extension RemoteFile: ObjectHolder {
             freed += drop(isByExtents ? run : max(run.lowerBound, run.upperBound - count)..<run.upperBound)
         }
         return freed
-    }
-}
-
-extension [Range<Int>] {
-    /// The same, where one follows the other in one piece.
-    fileprivate var joinedNeighbours: [Range<Int>] {
-        reduce(into: []) { joined, next in
-            if let last = joined.last, last.upperBound == next.lowerBound {
-                joined[joined.count - 1] = last.lowerBound..<next.upperBound
-            } else {
-                joined.append(next)
-            }
-        }
     }
 }
