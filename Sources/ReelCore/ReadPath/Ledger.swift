@@ -117,8 +117,12 @@ package struct Ledger: Sendable {
         _ id: ReadID, _ range: ByteRange, deadline: Duration, now: Duration, readsOn: Bool = true
     ) -> [Action] {
         notice()
-        // The bytes may have come since they were missed.
-        if present.covers(range) { return [.complete(id)] }
+        // The bytes may have come since they were missed. Its reader has come on all the same: `hit` counts no place
+        // of a read that has waited.
+        if present.covers(range) {
+            if readsOn { planner.cursors.touch(range, now: now) }
+            return [.complete(id)]
+        }
         if isSuperseded { return [.fail(id, .changed)] }
         if let failure = planner.waiting.recentFailure(of: range, now: now) { return [.fail(id, failure)] }
         planner.waiting.add(

@@ -25,6 +25,26 @@ import Testing
         #expect(ledger.readers(now: .seconds(100)).isEmpty)
     }
 
+    @Test("A reader whose bytes come just before each of its reads is handed over to wait stays one reader")
+    func handedOver() {
+        let bytes = TestBytes(length: Self.length)
+        var ledger = Ledger(bytes)
+        ledger.opened()
+        var left: [ByteRange] = []
+        for number in 0..<Int64(48) {
+            let range = ByteRange(number << 20, (number + 1) << 20)
+            let isThere = ledger.hit(range, now: .seconds(number))
+            #expect(!isThere)
+            bytes.add(range)
+            let actions = ledger.park(UInt64(number), range, deadline: .seconds(100), now: .seconds(number))
+            #expect(actions == [.complete(UInt64(number))])
+            _ = ledger.hit(range, now: .seconds(number), wasParked: true)
+            if let behind = ledger.takeBehind() { left.append(behind) }
+        }
+        #expect(ledger.readers(now: .seconds(47)).map(\.position) == [48 << 20] as [Int64])
+        #expect(left == (0..<4).map { ByteRange($0 << 23, ($0 + 1) << 23) })
+    }
+
     @Test("Bytes that requests bring are on their way, and their requests have left or not")
     func coming() {
         var ledger = Ledger(length: Self.length)
