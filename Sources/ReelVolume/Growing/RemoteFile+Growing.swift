@@ -117,11 +117,14 @@ extension RemoteFile {
 
     // MARK: Reads at the end
 
-    /// A read at the end waits for more where that is to be expected.
+    /// A read at the end waits for more where that is to be expected. - Returns: nil where it is at the end no more, as
+    /// the file has just become longer.
     func readAtEnd(
         _ offset: Int64, _ count: Int, of node: NodeID, at moment: Duration, _ growth: Growth.Shared,
         park: () -> any ParkedRead
-    ) -> ReadAnswer {
+    ) -> ReadAnswer? {
+        let length = length
+        guard offset >= length else { return nil }
         // One that lies further behind looks for nothing that a writer has just written.
         guard offset == length, count > 0, !isSuperseded, !isOver else { return .read(0) }
         growth.withLock { $0.reachedEnd() }

@@ -264,6 +264,22 @@ private final class Recording: Sendable {
         }
     }
 
+    @Test("A read that has found the end of a file that became longer just then is at no end")
+    func grownMeanwhile() throws {
+        try withRecording(Recording(Self.start, age: 0)) { fixture, _ in
+            let file = try fixture.open("film.ts").get()
+            let (remote, node) = (remote(file), try fixture.lookup("film.ts").get().node)
+            let growth = try #require(remote.growth)
+            func isAtEnd(_ offset: Int64) -> Bool {
+                let answer = remote.readAtEnd(offset, 10, of: node, at: now(), growth) { TestRead() }
+                if case .read(0)? = answer { return true }
+                return false
+            }
+            #expect(isAtEnd(Self.start + 1) && !isAtEnd(Self.start - 1))
+            fixture.volume.close(file)
+        }
+    }
+
     @Test("The end of the mount ends its wait")
     func unmounted() throws {
         try withRecording(Recording(Self.start, age: 0), timeout: .seconds(60)) { fixture, _ in
