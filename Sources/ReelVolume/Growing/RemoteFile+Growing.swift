@@ -117,19 +117,16 @@ extension RemoteFile {
 
     // MARK: Reads at the end
 
-    /// A read at the end waits for more where that is to be expected. - Returns: nil where it is at the end no more, as
-    /// the file has just become longer.
+    /// A read at the end waits for more where that is to be expected, and for what has come since it found the end.
     func readAtEnd(
         _ offset: Int64, _ count: Int, of node: NodeID, at moment: Duration, _ growth: Growth.Shared,
         park: () -> any ParkedRead
-    ) -> ReadAnswer? {
-        let length = length
-        guard offset >= length else { return nil }
+    ) -> ReadAnswer {
         // One that lies further behind looks for nothing that a writer has just written.
-        guard offset == length, count > 0, !isSuperseded, !isOver else { return .read(0) }
+        guard offset <= length, count > 0, !isSuperseded, !isOver else { return .read(0) }
         growth.withLock { $0.reachedEnd() }
         defer { services.ticker.add(self) }
-        guard isLive else { return .read(0) }
+        guard offset < length || isLive else { return .read(0) }
         let deadline = moment + services.options.timeout
         let read = Growth.EndRead(caller: park(), node: node, offset: offset, count: count, deadline: deadline)
         growth.withLock { $0.add(read) }

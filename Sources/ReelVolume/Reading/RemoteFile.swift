@@ -100,13 +100,11 @@ final class RemoteFile: Sendable {
     func read(
         _ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, park: () -> any ParkedRead
     ) -> ReadAnswer {
-        var range = bounds(offset, buffer.count)
+        let range = bounds(offset, buffer.count)
         let moment = now()
         if range.isEmpty {
             guard let growth else { return .read(0) }
-            let answer = readAtEnd(offset, buffer.count, of: node, at: moment, growth, park: park)
-            if let answer { return answer }
-            range = bounds(offset, buffer.count)
+            return readAtEnd(offset, buffer.count, of: node, at: moment, growth, park: park)
         }
         if let count = hit(range, into: buffer, of: node, at: moment) {
             counted(moment)

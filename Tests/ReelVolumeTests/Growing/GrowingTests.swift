@@ -272,7 +272,7 @@ private final class Recording: Sendable {
             let growth = try #require(remote.growth)
             func isAtEnd(_ offset: Int64) -> Bool {
                 let answer = remote.readAtEnd(offset, 10, of: node, at: now(), growth) { TestRead() }
-                if case .read(0)? = answer { return true }
+                if case .read(0) = answer { return true }
                 return false
             }
             #expect(isAtEnd(Self.start + 1) && !isAtEnd(Self.start - 1))
