@@ -16,20 +16,24 @@ struct Growth {
 
     typealias Waiter = @Sendable (GrowthProof.Verdict) -> Void
 
-    /// Between two looks, as long as something is found or a reader waits.
-    static let shortestPause = Duration.seconds(2)
-    /// Where neither is so: the pauses double up to this.
+    /// Between two looks where none finds anything and no reader waits: the pauses double up to this.
     static let longestPause = Duration.seconds(16)
 
     /// The growth of one file behind its lock.
     final class Shared: Sendable {
-        private let growth = Lock(Growth())
+        private let growth: Lock<Growth>
+
+        init(wait: Duration) { growth = Lock(Growth(wait: wait)) }
 
         func withLock<Answer>(_ body: (inout Growth) -> sending Answer) -> sending Answer {
             growth.withLock { body(&$0) }
         }
     }
 
+    /// The time for which a reader at the end waits.
+    private let wait: Duration
+    /// Between two looks, as long as something is found or a reader waits: it has several.
+    private let shortestPause: Duration
     private(set) var readers: [EndRead] = []
     /// The nodes of the open handles, by handle.
     private var handles: [ObjectIdentifier: Node] = [:]
@@ -40,11 +44,18 @@ struct Growth {
     /// A reader has come to the end: the origin is asked for more until the last close.
     private var isFollowed = false
     private var isLooking = false
-    private var pause = Growth.shortestPause
+    private var pause: Duration
     private var nextLook = Duration.zero
 
     /// Programs may have bytes of it that the ledger has not counted.
     var isReadUncounted = false
+
+    /// - Parameter wait: of a reader at the end.
+    init(wait: Duration) {
+        self.wait = wait
+        shortestPause = min(.seconds(2), wait / 4)
+        pause = shortestPause
+    }
 
     // MARK: Readers
 
@@ -52,8 +63,7 @@ struct Growth {
     /// - Parameters:
     ///   - changedAt: in seconds since 1970, as the origin states it.
     ///   - date: now, in seconds since 1970.
-    ///   - wait: of a reader at the end.
-    func isLive(changedAt: Int64?, date: Int64, now: Duration, wait: Duration) -> Bool {
+    func isLive(changedAt: Int64?, date: Int64, now: Duration) -> Bool {
         if let grownAt, now - grownAt < wait * 2 { return true }
         return changedAt.map { .seconds(date - $0) < wait * 2 } ?? false
     }
@@ -66,8 +76,8 @@ struct Growth {
     /// Takes the readers that have bytes before them now.
     mutating func takeReaders(before length: Int64) -> [EndRead] { take { $0.offset < length } }
 
-    /// Takes the readers that see the end now.
-    mutating func takeLate(_ now: Duration) -> [EndRead] { take { $0.deadline <= now } }
+    /// Takes the readers that see the end now: none while a look may show that there is more.
+    mutating func takeLate(_ now: Duration) -> [EndRead] { isLooking ? [] : take { $0.deadline <= now } }
 
     /// Takes all readers, and asks for no more: the origin has another version, or the volume has gone.
     mutating func end() -> [EndRead] {
@@ -111,12 +121,12 @@ struct Growth {
     mutating func looked(isNews: Bool, _ now: Duration) {
         isLooking = false
         if !isNews, readers.isEmpty { pause = min(pause * 2, Self.longestPause) }
-        nextLook = now + (readers.isEmpty ? pause : Self.shortestPause)
+        nextLook = now + (readers.isEmpty ? pause : shortestPause)
     }
 
     /// The file has become longer.
     mutating func grew(_ now: Duration) {
-        (grownAt, pause) = (now, Self.shortestPause)
+        (grownAt, pause) = (now, shortestPause)
         nextLook = now + pause
     }
 

@@ -11,8 +11,7 @@ extension RemoteFile {
         // A playlist says whether more is to come.
         if let joined = services.segments.version(of: url) { return joined.isGrowing }
         let changedAt = information.validator.lastModified
-        let wait = services.options.timeout
-        return growth.withLock { $0.isLive(changedAt: changedAt, date: wallClock(), now: now(), wait: wait) }
+        return growth.withLock { $0.isLive(changedAt: changedAt, date: wallClock(), now: now()) }
     }
 
     /// Whether no program has a byte of it from its present handles.

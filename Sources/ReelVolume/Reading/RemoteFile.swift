@@ -25,7 +25,7 @@ final class RemoteFile: Sendable {
             alignment: services.options.alignment)
         concurrency = services.upstream.concurrency[url]
         let mayGrow = services.options.growing && !object.present.isOpenEnded
-        growth = mayGrow ? Growth.Shared() : nil
+        growth = mayGrow ? Growth.Shared(wait: services.options.timeout) : nil
         let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
         state = Lock(FileState(ledger, url, information, hasMirror: hasMirror), .file)
     }

@@ -104,7 +104,12 @@ extension EndToEnd {
             guard isProgram(name) || name == "cat", isProgram("ffmpeg") else {
                 try Test.cancel("\(name) is not installed")
             }
-            try withFolder(["--timeout", "4"]) { scene, root, mount in
+            try withServer { scene, root, server in
+                // The folder is listed when it is filled.
+                try writeFile(root + "/other", [1])
+                let log = scene.work("requests")
+                let mount = try scene.mount(
+                    server.url, ["--growing", "--refresh", "0", "--timeout", "4", "--request-log", log])
                 let (local, remote) = (root + "/film.ts", mount.file("film.ts"))
                 let recorder = try ChildProcess([
                     "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25:duration=6",
@@ -127,7 +132,8 @@ extension EndToEnd {
                 if name == "cat" {
                     let (found, whole) = (try readWhole(copy), try readWhole(local))
                     #expect(whole.starts(with: found))
-                    #expect(found.count == whole.count)
+                    let said = String(decoding: try readWhole(log), as: UTF8.self)
+                    #expect(found.count == whole.count, "\(said)")
                 } else {
                     let frames = ["ffmpeg", "-v", "error", "-i", name == "mpv" ? copy : local, "-f", "framemd5", "-"]
                     let found =

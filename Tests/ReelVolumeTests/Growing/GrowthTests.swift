@@ -13,20 +13,20 @@ import Testing
             (nil, 1_000_500, true), (.seconds(941), 0, true), (.seconds(940), nil, false),
         ] as [(grownAt: Duration?, changedAt: Int64?, isLive: Bool)])
     func live(_ row: (grownAt: Duration?, changedAt: Int64?, isLive: Bool)) {
-        var growth = Growth()
+        var growth = Growth(wait: .seconds(30))
         if let grownAt = row.grownAt { growth.grew(grownAt) }
         let isLive = growth.isLive(
-            changedAt: row.changedAt, date: 1_000_000, now: .seconds(1000), wait: .seconds(30))
+            changedAt: row.changedAt, date: 1_000_000, now: .seconds(1000))
         #expect(isLive == row.isLive)
     }
 
     @Test("Once a reader has come to the end the origin is asked, the more seldom the longer nothing is found")
     func looks() {
-        var growth = Growth()
+        var growth = Growth(wait: .seconds(30))
         let node = Node(
             id: 2, parent: 1, name: "a.ts", inode: 2, place: .url(ResourceURL("http://a/a.ts")!), isDirectory: false,
             listed: Node.Facts())
-        let handle = Growth.Shared()
+        let handle = Growth.Shared(wait: .seconds(30))
         growth.opened(ObjectIdentifier(handle), node)
         func looks(_ moment: Duration) -> Bool { growth.takeLook(moment) }
         #expect(!looks(.seconds(1)) && !growth.isAwaited)
@@ -50,9 +50,28 @@ import Testing
         #expect(!growth.isAwaited && !looks(moment + .seconds(100)))
     }
 
+    @Test("A reader has several looks before it sees the end, and sees it after no look that is under way")
+    func late() {
+        var growth = Growth(wait: .seconds(4))
+        growth.reachedEnd()
+        growth.add(Growth.EndRead(caller: TestRead(), node: 2, offset: 0, count: 10, deadline: .seconds(4)))
+        for second in 0..<4 {
+            let looks = growth.takeLook(.seconds(second))
+            #expect(looks)
+            growth.looked(isNews: false, .seconds(second))
+        }
+        let looks = growth.takeLook(.seconds(4))
+        #expect(looks)
+        var left = growth.takeLate(.seconds(5)).count
+        #expect(left == 0)
+        growth.looked(isNews: false, .seconds(6))
+        left = growth.takeLate(.seconds(6)).count
+        #expect(left == 1)
+    }
+
     @Test("A reader leaves with bytes before it, at its deadline, with its caller, or with the version")
     func readers() {
-        var growth = Growth()
+        var growth = Growth(wait: .seconds(30))
         let callers = (0..<4).map { _ in TestRead() }
         for (number, caller) in callers.enumerated() {
             growth.add(
@@ -78,7 +97,7 @@ import Testing
 
     @Test("One comparison runs at a time, and is for those that asked before it began")
     func comparisons() {
-        var growth = Growth()
+        var growth = Growth(wait: .seconds(30))
         func begins() -> Bool { growth.compare { _ in } }
         func served() -> Int { growth.beginComparison().count }
         func goesOn() -> Bool { growth.endComparison() }
