@@ -8,7 +8,7 @@ import sys
 import threading
 
 from library import DELAY, LINE, MBIT, PROBE, SCANNERS, Player, make_films, name, play
-from parts import sparse, wait_until
+from parts import run, sparse, wait_until
 from table import Row, Want
 
 SECONDS = 40
@@ -69,10 +69,19 @@ class Crowd:
             thread.join()
 
 
+def make_film(path, rate):
+    """A film of `rate` Mbit/s, and a second longer than it is played: pictures of one size, 25 a second."""
+    width, height = 320, rate * MBIT // 25 * 2 // 3 // 320 // 2 * 2
+    run("ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"testsrc2=s={width}x{height}:r=25", "-t", str(SECONDS + 1),
+        "-pix_fmt", "yuv420p", "-c:v", "rawvideo", path)
+
+
 def make_tree(root):
     make_films(root, FILMS)
-    for film, megabytes in [("first.mkv", 20 * SECONDS // 8), ("second.mkv", 20 * SECONDS // 8), ("copied.bin", 400)]:
-        sparse(root / film, megabytes * 1_000_000 + 1)
+    for rate in (20, 15):
+        make_film(root / f"first{rate}.mkv", rate)
+    os.link(root / "first15.mkv", root / "second15.mkv")
+    sparse(root / "copied.bin", 400_000_001)
 
 
 @contextlib.contextmanager
@@ -97,9 +106,9 @@ def measure(bench):
             # They are slow, and are here for comparison.
             if who != "reelfs" and number:
                 continue
-            for row, films, rate in [("one", ["first.mkv"], 20), ("two", ["first.mkv", "second.mkv"], 15)]:
+            for row, films, rate in [("one", ["first"], 20), ("two", ["first", "second"], 15)]:
                 with places(bench, who) as place, Crowd(place):
-                    players = [Player(place(film), rate * MBIT, SECONDS) for film in films]
+                    players = [Player(place(f"{film}{rate}.mkv"), rate * MBIT, SECONDS) for film in films]
                     play(players)
                 slowest = min(players, key=lambda player: player.of_real_time)
                 bench.figures.add(row, who, slowest.of_real_time)

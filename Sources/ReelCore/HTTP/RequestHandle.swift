@@ -14,7 +14,7 @@ package final class RequestHandle: Sendable, Hashable {
     private let link = Lock(Link())
     private let cancelled = Atomic(false)
     private let promoted = Atomic(false)
-    private let player = Atomic(false)
+    private let reader = Atomic(LineRank.reader)
     /// The handle of the request that this one is made for, nil if there is none.
     private let original: RequestHandle?
 
@@ -51,11 +51,11 @@ package final class RequestHandle: Sendable, Hashable {
     package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
     /// `promote` was called.
     package var isPromoted: Bool { promoted.load(ordering: .relaxed) }
-    /// A player reads the file: the request goes before those of others (`LineShare`), and so do those that are made
-    /// for it. It may change at any time.
-    package var isForPlayer: Bool {
-        get { (original ?? self).player.load(ordering: .relaxed) }
-        set { (original ?? self).player.store(newValue, ordering: .relaxed) }
+    /// Who reads the file: a player, one that may be one, or neither (`reader`). The request goes by that before others
+    /// (`LineShare`), and so do those that are made for it. It may change at any time.
+    package var rank: LineRank {
+        get { (original ?? self).reader.load(ordering: .relaxed) }
+        set { (original ?? self).reader.store(newValue, ordering: .relaxed) }
     }
 
     /// Whether both name the same request.

@@ -21,13 +21,15 @@ package final class Line: Sendable {
     package func setOffline(_ isOffline: Bool) -> Bool { isCut.exchange(isOffline, ordering: .relaxed) != isOffline }
 
     /// Like `LineShare.tell`.
-    package func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
-        share.withLock { $0.tell(file, ahead: ahead, now: now) }
+    package func tell(_ file: ObjectIdentifier, ahead: Double?, by rank: LineRank = .player, now: Duration) {
+        share.withLock { $0.tell(file, ahead: ahead, by: rank, now: now) }
     }
 
     /// Like `LineShare.readerWaits`.
     @discardableResult
-    package func readerWaits(now: Duration) -> Bool { share.withLock { $0.readerWaits(now: now) } }
+    package func readerWaits(as rank: LineRank = .reader, now: Duration) -> Set<LineRank> {
+        share.withLock { $0.readerWaits(as: rank, now: now) }
+    }
 
     /// Like `LineShare.took`.
     package func took(_ count: Int64, charged: Int64, by rank: LineRank = .reader, now: Duration) {
@@ -43,6 +45,11 @@ package final class Line: Sendable {
     package func pause(of rank: LineRank = .reader, now: Duration) -> Duration? {
         let most = limit.rate(now: now)
         return share.withLock { $0.pause(of: rank, now: now, limit: most) }
+    }
+
+    /// Like `LineShare.isContended`.
+    package func isContended(besides file: ObjectIdentifier, now: Duration) -> Bool {
+        share.withLock { $0.isContended(besides: file, now: now) }
     }
 
     /// Like `LineShare.isTight`.

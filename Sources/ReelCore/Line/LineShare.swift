@@ -1,10 +1,19 @@
+import Synchronization
+
 /// Whose bytes a request brings: the first have the line before the others.
-package enum LineRank: Sendable {
+package enum LineRank: UInt8, Sendable, AtomicRepresentable, CaseIterable {
     case player
+    /// The first bytes of a file for a program that does not scan: a player may begin.
+    case beginner
+    /// It may be a player, and takes more than its film needs, or shows no pace: its buffer fills, or it copies.
+    case filler
     /// A program that is no player, or not yet.
     case reader
     /// A command fetches a file that no program waits for.
     case command
+
+    /// Whether its bytes are held back for no need.
+    package var isFirst: Bool { self == .player || self == .beginner }
 }
 
 /// Decides how much of the line that all requests of a mount share is left to those that no player waits for: bytes and
@@ -14,10 +23,14 @@ package enum LineRank: Sendable {
 /// they get a part of what the line was seen to bring, which falls with the player's time ahead, so that the two meet:
 /// the player's time neither falls further nor takes more from the others than it needs. They never get nothing.
 ///
+/// One that only may be a player is among the others for those that surely are.
+///
 /// What commands fetch has the least of the line also while any program waits: a film that begins is no player yet.
 package struct LineShare: Sendable {
     private struct Need {
         var ahead: Double
+        /// Its reader may be no player.
+        var isUnsure: Bool
         var end: Duration
     }
 
@@ -31,6 +44,8 @@ package struct LineShare: Sendable {
     private static let leastRateOfCommands = 64.0 * 1024
     /// A player for which bytes are fetched reports all the time; one that is silent for longer needs none.
     private static let memory = Duration.seconds(1)
+    /// A player that begins is known as one by then.
+    private static let beginning = Duration.milliseconds(500)
     private static let epoch = Duration.milliseconds(250)
     /// The part of the line's best rate that counts after an epoch that brought less: a line that has become slower is
     /// known as such within half a minute.
@@ -40,13 +55,15 @@ package struct LineShare: Sendable {
     private static let hush = 2.0
 
     private var needs: [ObjectIdentifier: Need] = [:]
-    /// Until then a program counts as waiting.
+    /// Until then a program counts as waiting, and one for the first bytes of a file.
     private var readerWaitsUntil = Duration.zero
+    private var beginnerWaitsUntil = Duration.zero
     /// Bytes a second that the line has brought.
     private var line = 0.0
     private var countedFrom = Duration.zero
     private var bytes: Int64 = 0
-    /// What requests of no player may take; the bytes of commands are taken from both.
+    /// What requests of no player may take: each the bytes of its own rank and of those below.
+    private var fillers = TokenBucket()
     private var others = TokenBucket()
     private var commands = TokenBucket()
     /// Bytes a second that the user lets through, nil for all.
@@ -58,21 +75,30 @@ package struct LineShare: Sendable {
     // MARK: Events
 
     /// How a file stands for which bytes are fetched.
-    /// - Parameter ahead: seconds that it can go on with what is there, nil if it has no player, or all of it is there.
-    package mutating func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
-        needs[file] = ahead.flatMap { $0 < Self.well ? Need(ahead: $0, end: now + Self.memory) : nil }
+    /// - Parameters:
+    ///   - ahead: seconds that it can go on with what is there, nil if it has no player, or all of it is there.
+    ///   - rank: of its requests.
+    package mutating func tell(_ file: ObjectIdentifier, ahead: Double?, by rank: LineRank = .player, now: Duration) {
+        needs[file] = ahead.flatMap {
+            $0 < Self.well ? Need(ahead: $0, isUnsure: !rank.isFirst, end: now + Self.memory) : nil
+        }
         adjust(now)
     }
 
-    /// A program that is no player waits for bytes. - Returns: whether none has waited for a while.
-    package mutating func readerWaits(now: Duration) -> Bool {
+    /// A program that is no player waits for bytes. - Returns: the ranks that make way at once for it: commands where
+    /// none has waited for a while.
+    package mutating func readerWaits(as rank: LineRank = .reader, now: Duration) -> Set<LineRank> {
+        if rank == .beginner { beginnerWaitsUntil = now + Self.beginning }
         adjust(now)
         let isNews = now >= readerWaitsUntil
         let isHushed = commands.pause(now: now) != nil
         readerWaitsUntil = now + Self.memory
         adjust(now)
         if isNews, !isHushed, let rate = commands.rate { commands.took(Int64(Self.hush * rate), now: now) }
-        return isNews
+        var cleared: Set<LineRank> = []
+        if isNews { cleared.insert(.command) }
+        if rank == .beginner { cleared.insert(.filler) }
+        return cleared
     }
 
     /// Bytes of any body came. - Parameter charged: of these, the bytes that the request has to pay for.
@@ -89,7 +115,8 @@ package struct LineShare: Sendable {
     /// Bytes are paid for before they come; below zero: those that did not come are given back.
     package mutating func pay(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
         adjust(now)
-        if rank != .player { others.took(count, now: now) }
+        if !rank.isFirst { fillers.took(count, now: now) }
+        if rank == .reader || rank == .command { others.took(count, now: now) }
         if rank == .command { commands.took(count, now: now) }
     }
 
@@ -100,31 +127,41 @@ package struct LineShare: Sendable {
     package mutating func pause(of rank: LineRank = .reader, now: Duration, limit: Double? = nil) -> Duration? {
         self.limit = limit
         adjust(now)
-        let others = rank == .player ? nil : others.pause(now: now)
+        if rank.isFirst { return nil }
+        let fillers = fillers.pause(now: now)
+        let others = rank == .filler ? nil : others.pause(now: now)
         let commands = rank == .command ? commands.pause(now: now) : nil
-        return [others, commands].compactMap { $0 }.max()
+        return [fillers, others, commands].compactMap { $0 }.max()
     }
 
     /// Whether a player needs the line for itself, so that others fetch nothing that they could do without.
     package mutating func isTight(now: Duration) -> Bool { rate(of: .reader, now) != nil }
 
-    /// Bytes a second for those of no player, or for commands alone, nil for all that come.
+    /// Whether another file needs the line as well.
+    package mutating func isContended(besides file: ObjectIdentifier, now: Duration) -> Bool {
+        needs.contains { $0 != file && $1.end > now }
+    }
+
+    /// Bytes a second for those of a rank and below, nil for all that come.
     private mutating func rate(of rank: LineRank, _ now: Duration) -> Double? {
         let isWaited = rank == .command && now < readerWaitsUntil
-        guard let ahead = isWaited ? 0 : neediest(now) else { return nil }
+        guard let ahead = isWaited ? 0 : neediest(now, isSure: rank == .filler) else { return nil }
         let part = max(Self.least, (ahead - Self.poor) / (Self.well - Self.poor))
         let leastRate = rank == .command ? Self.leastRateOfCommands : Self.leastRate
         return max(part * line, min(leastRate, limit.map { $0 * Self.least } ?? .infinity))
     }
 
-    private mutating func neediest(_ now: Duration) -> Double? {
+    /// - Parameter isSure: of those alone that surely are players.
+    private mutating func neediest(_ now: Duration, isSure: Bool) -> Double? {
+        if now < beginnerWaitsUntil { return 0 }
         guard !needs.isEmpty else { return nil }
         // Asked several times for each batch of bytes.
         if needs.contains(where: { $1.end <= now }) { needs = needs.filter { $1.end > now } }
-        return needs.values.map(\.ahead).min()
+        return needs.values.filter { !isSure || !$0.isUnsure }.map(\.ahead).min()
     }
 
     private mutating func adjust(_ now: Duration) {
+        fillers.change(to: rate(of: .filler, now), now: now)
         others.change(to: rate(of: .reader, now), now: now)
         commands.change(to: rate(of: .command, now), now: now)
     }

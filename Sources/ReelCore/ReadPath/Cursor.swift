@@ -60,6 +60,8 @@ struct Cursor: Hashable, Sendable {
     var isPlayer: Bool { isPaced || isProven && run < Readahead.telling }
     /// The reader has taken bytes at a pace of its own, as players do.
     private(set) var isPaced = false
+    /// It did so when its rate was measured last: for a quarter of the time it asked for nothing.
+    private(set) var hasLeisure = false
     /// Bytes a second that a player takes, as far as they are known.
     var playingRate: Double { max(rate ?? Readahead.usualRate, 1) }
 
@@ -97,16 +99,19 @@ struct Cursor: Hashable, Sendable {
     /// The reader takes bytes as fast as they come.
     func underruns(_ now: Duration) -> Bool { lastUnderrun.map { now - $0 < Readahead.underrunTime } ?? false }
 
-    /// - Parameter isScan: a program that looks into many files reads: it is not expected to go on.
-    mutating func advance(to range: ByteRange, now: Duration, isScan: Bool = false) {
+    /// - Parameters:
+    ///   - isScan: a program that looks into many files reads: it is not expected to go on.
+    ///   - isKept: another read keeps it waiting since its last one.
+    mutating func advance(to range: ByteRange, now: Duration, isScan: Bool = false, isKept: Bool = false) {
         // Of reads that the kernel sends at once, threads may bring the first one last.
         if range.lower == 0, beginning == .elsewhere, start <= range.upper { (beginning, start) = (.head, 0) }
         measuredBytes += max(0, range.upper - position)
-        leisure += max(.zero, now - lastRead)
+        if !isKept { leisure += max(.zero, now - lastRead) }
         if now - measuredSince >= .seconds(1) || measuredBytes >= Readahead.telling && now > measuredSince {
             let elapsed = now - measuredSince
             let fresh = Double(measuredBytes) / elapsed.seconds
-            if fresh < Readahead.fastestPlayer, leisure > elapsed / 4 { isPaced = true }
+            hasLeisure = fresh < Readahead.fastestPlayer && leisure > elapsed / 4
+            if hasLeisure { isPaced = true }
             rate = fresh
             measuredSince = now
             measuredBytes = 0

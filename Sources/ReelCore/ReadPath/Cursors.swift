@@ -12,6 +12,8 @@ struct Cursors: Sendable {
     var limits = Ledger.Limits()
     /// The end of the file's index in front (`Container.front`).
     var front: Int64 = 0
+    /// Bytes a second that the film takes while it plays, by its playing time; nil if that is not known.
+    var filmRate: Double?
     /// More was fetched ahead than this file's readers may cause (`Ledger.Limits.probe`).
     var isOverdrawn = false
 
@@ -30,11 +32,12 @@ struct Cursors: Sendable {
     // MARK: Reads
 
     /// A program reads `range`: moves the cursor that goes on there to the end of the list; makes one where none does.
-    mutating func touch(_ range: ByteRange, now: Duration) {
+    /// - Parameter isKept: it waits for bytes there all the same.
+    mutating func touch(_ range: ByteRange, now: Duration, isKept: Bool = false) {
         var index = all.count - 1
         while index >= 0, !all[index].continues(with: range) { index -= 1 }
         if index >= 0 {
-            all[index].advance(to: range, now: now, isScan: limits.isScan)
+            all[index].advance(to: range, now: now, isScan: limits.isScan, isKept: isKept)
             all[index].pass(front)
             if all[index].early > 0, isSettled(all[index]) {
                 early -= all[index].early
@@ -66,6 +69,27 @@ struct Cursors: Sendable {
             index += 1
         }
         return false
+    }
+
+    /// Whether a reader takes no more than its film needs, or leaves some of its time, as players do: a copy, or a
+    /// player that fills its buffer, has the line behind it.
+    func isSure(_ cursor: Cursor) -> Bool {
+        guard let filmRate else { return cursor.isPaced }
+        return cursor.rate.map { $0 <= 1.5 * filmRate || cursor.hasLeisure } ?? true
+    }
+
+    /// Bytes a second that a player here takes; nil if it may be none. One whose rate is not measured yet is told by
+    /// its film where others need the line.
+    func playersRate(_ cursor: Cursor) -> Double? {
+        if cursor.isPaced { return max(cursor.playingRate, filmRate ?? 0) }
+        return limits.isContended && !limits.isScan && isSure(cursor) ? filmRate : nil
+    }
+
+    /// Whether a program begins the file at `range` that may be a player, and others need the line: a request for each
+    /// read would wait for its turn among theirs.
+    func isBeginning(at range: ByteRange) -> Bool {
+        guard limits.isContended, !limits.isScan, let cursor = last else { return false }
+        return cursor.isFromHead && cursor.continues(with: range)
     }
 
     private var leastRecent: Int {

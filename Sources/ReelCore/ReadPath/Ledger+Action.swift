@@ -39,6 +39,8 @@ extension Ledger {
         package var probe = Int64.max
         /// A program that looks into many files reads this one: it is no player before it has a pace of its own.
         package var isScan = false
+        /// Another file needs the line as well (`LineShare.isContended`).
+        package var isContended = false
         /// Bytes from the beginning on, or from behind the index there, that the program has read in a row of each of
         /// its last files; 0: not known.
         package var reach: Int64 = 0
@@ -54,11 +56,11 @@ extension Ledger {
         package init(
             requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max,
             mayHedge: Bool = true, hasMirror: Bool = false, probe: Int64 = .max, isScan: Bool = false,
-            reach: Int64 = 0, isOneBody: Bool = false
+            isContended: Bool = false, reach: Int64 = 0, isOneBody: Bool = false
         ) {
             (self.requests, self.room, self.allowsEarly, self.window) = (requests, room, allowsEarly, window)
             (self.mayHedge, self.hasMirror, self.probe, self.isScan) = (mayHedge, hasMirror, probe, isScan)
-            (self.reach, self.isOneBody) = (reach, isOneBody)
+            (self.isContended, self.reach, self.isOneBody) = (isContended, reach, isOneBody)
         }
     }
 }

@@ -12,10 +12,20 @@ extension Ledger {
     /// Whether a player reads the file, or may.
     package func hasPlayer(now: Duration) -> Bool { planner.cursors.all.contains { isPlaying($0, now) } }
 
-    /// Seconds for which the neediest player of the file can go on with what is there: none where it waits, infinity
-    /// where all is there, nil if there is no player.
+    /// The rank of the file's requests, by the first of its readers.
+    package func rank(now: Duration) -> LineRank {
+        let playing = planner.cursors.all.filter { isPlaying($0, now) }
+        if playing.contains(where: planner.cursors.isSure) { return .player }
+        if planner.cursors.all.contains(where: { isBeginning($0, now) }) { return .beginner }
+        return playing.isEmpty ? .reader : .filler
+    }
+
+    /// Seconds for which the neediest reader of the file's rank can go on with what is there: none where it waits,
+    /// infinity where all is there, nil if there is no player.
     package func secondsAhead(now: Duration) -> Double? {
-        planner.cursors.all.filter { isPlaying($0, now) }.map(secondsAhead).min()
+        let playing = planner.cursors.all.filter { isPlaying($0, now) }
+        let sure = playing.filter(planner.cursors.isSure)
+        return (sure.isEmpty ? playing : sure).map(secondsAhead).min()
     }
 
     /// Whether who reads on here may be a player, which a wait would make stand. A copy is none, once it has read more
@@ -28,16 +38,26 @@ extension Ledger {
     package var waitsSince: Duration? { planner.waiting.all.map(\.parkedAt).min() }
 
     private func isPlaying(_ cursor: Cursor, _ now: Duration) -> Bool {
-        (limits.isScan ? cursor.isPaced : cursor.isPlayer) && (now - cursor.lastRead < Self.memory || waits(cursor))
+        (limits.isScan ? cursor.isPaced : cursor.isPlayer) && isThere(cursor, now)
+    }
+
+    private func isThere(_ cursor: Cursor, _ now: Duration) -> Bool {
+        now - cursor.lastRead < Self.memory || waits(cursor)
+    }
+
+    /// Whether it may become a player: it reads the file's first bytes, and its program does not scan.
+    private func isBeginning(_ cursor: Cursor, _ now: Duration) -> Bool {
+        !limits.isScan && cursor.isFromHead && !cursor.isProven && isThere(cursor, now)
     }
 
     private func waits(_ cursor: Cursor) -> Bool { planner.waiting.all.contains { cursor.continues(with: $0.range) } }
 
     private func secondsAhead(of cursor: Cursor) -> Double {
         if waits(cursor) { return 0 }
-        let enough = Int64(min(cursor.playingRate, 1e12) * Readahead.seconds)
+        let rate = max(cursor.playingRate, planner.cursors.filmRate ?? 0)
+        let enough = Int64(min(rate, 1e12) * Readahead.seconds)
         let limit = min(length, cursor.position + min(enough, Readahead.longest))
         let missing = present.firstMissing(from: min(cursor.position, length), limit: limit)
-        return missing >= limit ? .infinity : Double(missing - cursor.position) / cursor.playingRate
+        return missing >= limit ? .infinity : Double(missing - cursor.position) / rate
     }
 }

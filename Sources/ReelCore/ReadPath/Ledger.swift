@@ -101,7 +101,7 @@ package struct Ledger: Sendable {
         if wasParked {
             planner.cursors.answered(range, now: now)
         } else {
-            planner.cursors.touch(range, now: now)
+            planner.cursors.touch(range, now: now, isKept: planner.waiting.keep(readerAt: range))
         }
         return true
     }
@@ -130,7 +130,7 @@ package struct Ledger: Sendable {
         guard readsOn else { return planner.demand(now: now) + planner.resume(now: now) }
         weigh()
         let isUnderrun = isUnderrun(range)
-        planner.cursors.touch(range, now: now)
+        planner.cursors.touch(range, now: now, isKept: planner.waiting.keep(readerAt: range, besides: id))
         if isUnderrun { planner.cursors.underran(now: now) }
         return planner.demand(now: now) + readAhead(now: now) + planner.resume(now: now)
     }
@@ -148,14 +148,24 @@ package struct Ledger: Sendable {
     package mutating func learn(_ container: Container) {
         planner.cursors.front = container.front
         seekIndex = container.seeking
+        if let seconds = container.seconds { learn(seconds: seconds) }
+    }
+
+    /// The playing time of the file is known. No film takes more than `Readahead.fastestPlayer`.
+    package mutating func learn(seconds: Double) {
+        let rate = Double(length) / seconds
+        planner.cursors.filmRate = rate > 0 && rate <= Readahead.fastestPlayer ? rate : nil
     }
 
     /// What a seek will read first, once a reader has read on, so that it may be a player; empty from then on.
     package mutating func takeSeekIndex() -> [ByteRange] {
-        guard !seekIndex.isEmpty, planner.cursors.hasReadOn else { return [] }
+        guard !seekIndex.isEmpty, hasReadOn else { return [] }
         defer { seekIndex = [] }
         return seekIndex
     }
+
+    /// A reader has come far enough in a row to be a player or a copier.
+    package var hasReadOn: Bool { planner.cursors.hasReadOn }
 
     /// Holds what was asked for ahead against what was read.
     private mutating func weigh() {
@@ -331,6 +341,10 @@ package struct Ledger: Sendable {
         }
         let hasLost = notice()
         planner.succeeded()
+        // Until now these have kept their readers waiting.
+        for read in planner.waiting.all where read.range.overlaps(range) && present.covers(read.range) {
+            planner.cursors.answered(read.range, now: now)
+        }
         var actions = planner.waiting.complete(range)
         guard planner.streams.arrived(id, range, now: now) else { return (actions, .stop) }
         let isMore = isLive(id)

@@ -73,7 +73,9 @@ struct Planner: Sendable {
         guard read.readsOn else { return count }
         let known = cursors.reach(at: read.range) - offset
         guard known <= count else { return known }
-        guard let reader else { return count }
+        guard let reader else {
+            return cursors.isBeginning(at: read.range) ? max(count, 4 * BlockSize.block) : count
+        }
         let window = cursors.window(of: reader)
         let segment = segment(of: window, for: reader, requests: cursors.limits.requests)
         // The kernel reads little ahead of a scanner: one that reads on would wait for each block.
@@ -164,8 +166,8 @@ struct Planner: Sendable {
 
     /// The first byte that a player lacks of the next few seconds, nil if none, or it is no player.
     private func lack(of cursor: Cursor) -> Int64? {
-        guard cursor.isPaced else { return nil }
-        let seconds = Int64(min(cursor.playingRate, 1e12)) * Readahead.shortSeconds
+        guard let rate = cursors.playersRate(cursor) else { return nil }
+        let seconds = Int64(min(rate, 1e12)) * Readahead.shortSeconds
         let limit = min(present.length, cursor.position + seconds)
         let missing = present.firstMissing(from: min(cursor.position, limit), limit: limit)
         return missing < limit ? missing : nil
@@ -174,14 +176,14 @@ struct Planner: Sendable {
     /// What is fetched in parallel behind that byte: a second of the film. On a line that all requests share, what
     /// comes later is in the way of it.
     private func spread(of cursor: Cursor, requests: Int) -> Int64 {
-        max(Int64(min(cursor.playingRate, 1e12)), trips * Int64(requests))
+        max(Int64(min(cursors.playersRate(cursor) ?? cursor.playingRate, 1e12)), trips * Int64(requests))
     }
 
     /// Whether a player takes bytes faster than one request brings them: it would wait before the next one is asked
     /// for.
     private func outplays(_ cursor: Cursor) -> Bool {
-        cursor.isPaced && cursors.limits.requests > 1
-            && streams.pace.wholeRate.map { $0 < cursor.playingRate } ?? false
+        guard cursors.limits.requests > 1, let rate = cursors.playersRate(cursor) else { return false }
+        return streams.pace.wholeRate.map { $0 < rate } ?? false
     }
 
     /// Requests that fetch for this cursor. Those that end before a new one could be answered do not count; at most a

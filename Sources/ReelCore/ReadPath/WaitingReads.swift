@@ -28,6 +28,17 @@ struct WaitingReads: Sendable {
     /// Whether a read that begins or ends at this place, or goes over it, waits.
     func wait(at position: Int64) -> Bool { all.contains { $0.range.lower <= position && position <= $0.range.upper } }
 
+    /// Whether a read keeps the reader waiting that goes on at `range`, besides that one.
+    func keep(readerAt range: ByteRange, besides id: Ledger.ReadID? = nil) -> Bool {
+        var index = 0
+        while index < all.count {
+            let read = all[index]
+            if read.id != id, abs(read.range.lower - range.lower) <= 2 * Readahead.near { return true }
+            index += 1
+        }
+        return false
+    }
+
     mutating func add(_ read: Read) { all.append(read) }
 
     mutating func remove(_ id: Ledger.ReadID) { all.removeAll { $0.id == id } }

@@ -39,9 +39,11 @@ struct LineGate {
         return (waiting + throttled).map { pause($0, moment) ?? .zero }.min()
     }
 
-    /// A request is about to begin. - Returns: whether those of commands have to make way for it: what their sockets
+    /// A request is about to begin. - Returns: the ranks whose requests have to make way for it: what their sockets
     /// still take would be as much as a film begins with.
-    func clears(_ transfer: Transfer) -> Bool { transfer.isWaitedFor && line.readerWaits(now: now()) }
+    func cleared(by transfer: Transfer) -> Set<LineRank> {
+        transfer.isWaitedFor ? line.readerWaits(as: transfer.rank, now: now()) : []
+    }
 
     /// Whether a request may begin; if not, `takeReady` has it later.
     mutating func admits(_ transfer: Transfer) -> Bool {
@@ -63,7 +65,7 @@ struct LineGate {
         let owed = max(0, Int64(count) - transfer.payment.ahead)
         transfer.payment.came(Int64(count))
         if owed > 0 { payLimits(owed, for: transfer, moment) }
-        if transfer.isWaitedFor { line.readerWaits(now: moment) }
+        if transfer.isWaitedFor { line.readerWaits(as: transfer.rank, now: moment) }
         line.took(Int64(count), charged: owed, by: transfer.rank, now: moment)
     }
 
@@ -96,7 +98,8 @@ struct LineGate {
             nextFavour = moment + Self.patience
             take(moment, &ready) { $0 === oldest }
         }
-        take(moment, &ready) { $0.rank == .player }
+        take(moment, &ready) { $0.rank.isFirst }
+        take(moment, &ready) { $0.rank == .filler && $0.request.isDemanded }
         take(moment, &ready) { $0.request.isDemanded }
         take(moment, &ready) { _ in true }
         return ready
@@ -130,7 +133,7 @@ struct LineGate {
     private func pause(_ transfer: Transfer, _ moment: Duration) -> Duration? {
         let rank = transfer.rank
         // No share is looked up for a player.
-        let others = rank == .player ? nil : line.pause(of: rank, now: moment)
+        let others = rank.isFirst ? nil : line.pause(of: rank, now: moment)
         let limits = [line.limit.pause(now: moment), transfer.request.limit?.pause(now: moment), others]
         return limits.compactMap { $0 }.max()
     }
@@ -145,7 +148,7 @@ struct LineGate {
     private func pay(_ count: Int64, for transfer: Transfer, _ moment: Duration) {
         transfer.payment.paid(count)
         payLimits(count, for: transfer, moment)
-        if transfer.rank != .player { line.pay(count, by: transfer.rank, now: moment) }
+        if !transfer.rank.isFirst { line.pay(count, by: transfer.rank, now: moment) }
     }
 
     private func payLimits(_ count: Int64, for transfer: Transfer, _ moment: Duration) {

@@ -202,7 +202,7 @@ final class TransferLoop {
             keeper.hold(transfer.id)
         case (.failed, let keeper?): finish(transfer, with: .failed(.status(keeper.refusal, retryAfter: nil)))
         default:
-            if gate.clears(transfer) { endCommands() }
+            endTransfers(of: gate.cleared(by: transfer))
             if gate.admits(transfer) { hosts.enqueue(transfer) } else { hold(transfer) }
         }
     }
@@ -235,10 +235,11 @@ final class TransferLoop {
         }
     }
 
-    /// Ends what commands fetch, as far as it can be asked for again. A new connection to a file server costs more.
-    private func endCommands() {
+    /// Ends what can be asked for again, and that no read waits for. A new connection to a file server costs more.
+    private func endTransfers(of ranks: Set<LineRank>) {
+        if ranks.isEmpty { return }
         for transfer in transfers.values
-        where transfer.rank == .command && [.running, .paused].contains(transfer.stage) && !transfer.isOfFileServer
+        where ranks.contains(transfer.rank) && [.running, .paused].contains(transfer.stage) && !transfer.isOfFileServer
             && transfer.receiver.yields()
         {
             cancel(transfer)

@@ -80,7 +80,9 @@ final class Transfer {
 
     /// A probe is one byte.
     var rank: LineRank {
-        if probe != nil || id.isForPlayer { return .player }
+        if probe != nil { return .player }
+        let rank = id.rank
+        if rank != .reader { return rank }
         // What is written into a tier is for other machines, whose readers wait for it.
         guard !request.isDemanded, request.isReading else { return .reader }
         return request.reason == .prefetch || request.reason == .head ? .command : .reader
@@ -89,7 +91,8 @@ final class Transfer {
     /// A program waits for the bytes of a file, or for its open. A command's request of which a read waits for some
     /// bytes goes on to the end of the file.
     var isWaitedFor: Bool {
-        rank == .reader && request.isDemanded && request.reason != .prefetch && request.reason != .listing
+        (rank == .reader || rank == .beginner) && request.isDemanded && request.reason != .prefetch
+            && request.reason != .listing
     }
 
     /// A reader waits for it now.

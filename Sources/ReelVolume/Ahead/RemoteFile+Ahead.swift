@@ -14,6 +14,8 @@ extension RemoteFile {
             ($0.url, $0.reader.program, isTight && !$0.ledger.hasPlayer(now: moment))
         }
         let isScan = program?.isScanning(now: moment) ?? false
+        let isContended = services.transport.line.isContended(besides: ObjectIdentifier(self), now: moment)
+        let requests = isContended && !isScan ? max(requests, Self.requestsOfContended) : requests
         let reach = isScan ? program?.reach(url.fileExtension) ?? 0 : 0
         let allowsEarly = program?.allowsEarly(now: moment) ?? true
         let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
@@ -24,7 +26,7 @@ extension RemoteFile {
                 allowsEarly: $0.allowsEarly(early, now: moment) && allowsEarly && !isSecond,
                 window: isInMemory ? Self.windowInMemory : isSecond ? Readahead.near : .max,
                 mayHedge: url.fileProtocol == nil && !isSecond, probe: services.options.probeLimit, isScan: isScan,
-                reach: reach, isOneBody: isOneBody)
+                isContended: isContended, reach: reach, isOneBody: isOneBody)
         }
     }
 
@@ -32,8 +34,11 @@ extension RemoteFile {
     /// - Parameter isNews: a read has begun to wait, or the player has gone.
     func tellLine(_ moment: Duration, isNews: Bool = false) {
         guard let need = decide({ $0.need(moment, isNews: isNews) }) else { return }
-        services.transport.line.tell(ObjectIdentifier(self), ahead: need.ahead, now: moment)
+        services.transport.line.tell(ObjectIdentifier(self), ahead: need.ahead, by: need.rank, now: moment)
     }
+
+    /// A server shares a line among connections: those of a file that begins are too few beside a copy's.
+    private static let requestsOfContended = 3
 
     /// Bytes that are kept in memory must have room there for all readers.
     private static let windowInMemory = 2 * Readahead.near
@@ -43,7 +48,7 @@ extension RemoteFile {
         // One whose reads find what its open has fetched never waits.
         if let program = decide({ $0.isReadAhead() }) { begins(program, moment) }
         perform(decide(under: limits(concurrency.share, moment)) { $0.readAhead(now: moment) })
-        fetchSeekIndex()
+        readsOn()
     }
 
     /// The file leaves the table: no reader is expected for bytes fetched ahead.

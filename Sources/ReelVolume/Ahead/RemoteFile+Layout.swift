@@ -9,7 +9,9 @@ struct FileLayout {
     private var looked: Int64 = 0
     private(set) var isOver = false
     /// The playing time, once it is known.
-    var seconds: Double?
+    private(set) var seconds: Double?
+    /// It was looked for in an index behind the media data.
+    private var hasSought = false
 
     /// - Parameters:
     ///   - count: first bytes that are there.
@@ -31,6 +33,15 @@ struct FileLayout {
         }
         return container
     }
+
+    /// - Returns: the container, once, where it does not give the playing time.
+    mutating func takeWithoutSeconds() -> Container? {
+        guard seconds == nil, !hasSought, let container else { return nil }
+        hasSought = true
+        return container
+    }
+
+    mutating func learn(seconds: Double) { self.seconds = seconds }
 }
 
 extension RemoteFile {
@@ -53,15 +64,20 @@ extension RemoteFile {
         if url.fileProtocol != .ftp, !ranges.isEmpty { prefetch(ranges, as: .index) }
     }
 
-    /// Fetches the index for seeking, once a reader has read on.
-    func fetchSeekIndex() { fetchIndex(decide { $0.takeSeekIndex() }) }
+    /// A reader has had to wait, or was read ahead of. Once one has read on: fetches the index for seeking, and looks
+    /// for the playing time, as who plays is known by the film's rate.
+    func readsOn() {
+        let (index, container) = decide { ($0.takeSeekIndex(), $0.takeWithoutSeconds()) }
+        fetchIndex(index)
+        if let container, let seconds = secondsBehind(container) { decide { $0.learn(seconds: seconds) } }
+    }
 
     /// The playing time, nil if the bytes that are there do not give it.
     var seconds: Double? {
         let layout = layout
         if let seconds = layout.seconds { return seconds }
         guard let container = layout.container, let seconds = secondsBehind(container) else { return nil }
-        decide { $0.layout.seconds = seconds }
+        decide { $0.learn(seconds: seconds) }
         return seconds
     }
 

@@ -71,6 +71,9 @@ final class OpenRequest: OriginReceiver {
             let open = OpenRequest(plan, range, done)
             var request = OriginRequest(url: url, range: range, reason: .head, stallLimit: left)
             if let demand { request.isDemanded = demand.begins(open.handle) }
+            if let program = demand?.program, !services.programs[program].isScanning(now: now()) {
+                open.handle.rank = .beginner
+            }
             services.origin.start(open.handle, request, open)
         } completion: { found in
             if case .file = found {} else { tail?.cancel() }

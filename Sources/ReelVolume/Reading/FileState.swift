@@ -30,7 +30,8 @@ struct FileState {
     private var rate = RateMeter()
     /// The volume has gone: nothing starts any more.
     private(set) var isOver = false
-    private var isPlayers = false
+    /// The rank of its requests.
+    private var rank = LineRank.reader
     /// Programs that opened the file, had to wait for bytes of it, or are read ahead of, the last one last.
     private var programs: [(tally: ProgramTally, hasBegun: Bool)] = []
     private var askedNeed = Duration.zero
@@ -167,6 +168,7 @@ struct FileState {
 
     mutating func readAhead(now: Duration) -> [Ledger.Action] { ledger.readAhead(now: now) }
     mutating func takeSeekIndex() -> [ByteRange] { ledger.takeSeekIndex() }
+    mutating func takeWithoutSeconds() -> Container? { ledger.hasReadOn ? layout.takeWithoutSeconds() : nil }
     mutating func writeOff() { ledger.writeOff() }
 
     mutating func prebuffer(_ ranges: [ByteRange], now: Duration) -> [Ledger.Action] {
@@ -191,6 +193,11 @@ struct FileState {
         let container = layout.take(reading)
         if let container { ledger.learn(container) }
         return container
+    }
+
+    mutating func learn(seconds: Double) {
+        layout.learn(seconds: seconds)
+        ledger.learn(seconds: seconds)
     }
 
     /// Looks whether bytes have left the cache, and counts those that were not read as wasted.
@@ -233,13 +240,14 @@ struct FileState {
     }
 
     private mutating func keep(_ request: RequestHandle, _ id: Ledger.StreamID) {
-        request.isForPlayer = isPlayers
+        if rank != .reader { request.rank = rank }
         requests[id] = request
     }
 
     /// The need as `LineShare.tell` takes it.
     struct Need {
         var ahead: Double?
+        var rank: LineRank
     }
 
     /// What the file's player needs of the line, nil if it was asked a moment ago. Puts the file's requests in their
@@ -251,12 +259,12 @@ struct FileState {
         // Where nothing comes for so long the origin is silent, and others on the line change nothing about it.
         let isSilent = now - max(lastBytes, ledger.waitsSince ?? now) > .seconds(1)
         let ahead = isSilent || ledger.openHandles == 0 ? nil : ledger.secondsAhead(now: now)
-        let hasPlayer = ledger.hasPlayer(now: now)
-        if isPlayers != hasPlayer {
-            isPlayers = hasPlayer
-            for request in requests.values { request.isForPlayer = isPlayers }
+        let rank = ledger.rank(now: now)
+        if self.rank != rank {
+            self.rank = rank
+            for request in requests.values { request.rank = rank }
         }
-        return Need(ahead: ahead)
+        return Need(ahead: ahead, rank: rank)
     }
 
     mutating func yield(_ id: Ledger.StreamID) -> Bool { ledger.yield(id) }

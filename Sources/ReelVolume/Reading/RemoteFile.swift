@@ -202,7 +202,7 @@ final class RemoteFile: Sendable {
         services.ticker.add(self)
         tellLine(moment, isNews: true)
         perform(actions)
-        fetchSeekIndex()
+        readsOn()
     }
 
     /// Fails queued reads whose deadline has passed, and hands the oldest of the others to the ledger as far as it has

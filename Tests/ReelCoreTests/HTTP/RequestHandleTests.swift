@@ -52,9 +52,9 @@ import Testing
     @Test func aRequestThatIsMadeForAnotherGoesBeforeOthersAsThatDoes() {
         let handle = RequestHandle()
         let part = RequestHandle(for: RequestHandle(for: handle))
-        #expect(!part.isForPlayer)
-        handle.isForPlayer = true
-        #expect(part.isForPlayer)
+        #expect(part.rank == .reader)
+        handle.rank = .player
+        #expect(part.rank == .player)
         handle.cancel()
         #expect(!part.isCancelled)
     }

@@ -87,7 +87,7 @@ private let player = ObjectIdentifier(film)
         func take(_ time: Duration, from start: Duration, isWaiting: Bool) -> Double {
             var (now, bytes) = (start, 0.0)
             while now < start + time {
-                if isWaiting { #expect(share.readerWaits(now: now) == (now == .seconds(1))) }
+                if isWaiting { #expect(share.readerWaits(now: now) == (now == .seconds(1) ? [.command] : [])) }
                 #expect(share.pause(now: now) == nil, "a program held back a reader")
                 if share.pause(of: .command, now: now) == nil {
                     bytes += line / 100
@@ -116,6 +116,23 @@ private let player = ObjectIdentifier(film)
         }
         let pause = share.pause(of: .player, now: .seconds(1))
         #expect(pause == nil)
+    }
+
+    @Test func whoOnlyMayBeAPlayerIsHeldBackForOneThatSurelyIs() {
+        let copy = Film()
+        var share = LineShare()
+        func pauses() -> [LineRank] {
+            share.took(2 << 20, charged: 2 << 20, by: .filler, now: .seconds(1))
+            return LineRank.allCases.filter { share.pause(of: $0, now: .seconds(1)) != nil }
+        }
+        share.tell(ObjectIdentifier(copy), ahead: 0, by: .filler, now: .seconds(1))
+        #expect(pauses() == [])
+        share.tell(player, ahead: 1, now: .seconds(1))
+        #expect(pauses() == [.filler, .reader, .command])
+        share.tell(player, ahead: nil, now: .seconds(1))
+        #expect(pauses() == [])
+        let cleared = share.readerWaits(as: .beginner, now: .seconds(1))
+        #expect(cleared == [.command, .filler] && pauses() == [.filler, .reader, .command])
     }
 
     @Test func theNeediestPlayerCounts() {
@@ -170,6 +187,75 @@ private let player = ObjectIdentifier(film)
             let next = Int64(count) * Self.piece
             #expect(ledger.mayPlay(at: ByteRange(next, next + Self.piece)) == isPlayer)
             #expect(!ledger.hasPlayer(now: now + .seconds(11)), "it has left")
+        }
+    }
+
+    @Test(
+        arguments: [
+            (409.6, 50, true, LineRank.player), (409.6, 25, true, .filler), (409.6, 25, false, .player),
+            (nil, 50, true, .filler), (nil, 50, false, .player),
+        ] as [(Double?, Int, Bool, LineRank)])
+    func whoTakesWhatTheFilmNeedsOrLeavesTimeIsSurelyAPlayer(
+        _ seconds: Double?, _ milliseconds: Int, _ waits: Bool, _ rank: LineRank
+    ) {
+        var ledger = ledger(there: [ByteRange(0, 1 << 30)])
+        ledger.opened()
+        // 2.5 MiB a second.
+        if let seconds { ledger.learn(seconds: seconds) }
+        var now = Duration.zero
+        for number in 0..<200 {
+            let range = ByteRange(Int64(number) * Self.piece, Int64(number + 1) * Self.piece)
+            if waits {
+                _ = ledger.park(Ledger.ReadID(number), range, deadline: .seconds(60), now: now)
+                now += .milliseconds(milliseconds)
+            } else {
+                now += .milliseconds(milliseconds)
+            }
+            _ = ledger.hit(range, now: now, wasParked: waits)
+        }
+        #expect(ledger.rank(now: now) == rank)
+        #expect(ledger.rank(now: now + .seconds(11)) == .reader, "it has left")
+    }
+
+    @Test func whoWaitsForOneReadHasNoLeisureWhileAnotherIsAnswered() {
+        let bytes = TestBytes(length: 1 << 30)
+        var ledger = Ledger(bytes)
+        ledger.opened()
+        func range(_ number: Int) -> ByteRange {
+            ByteRange(Int64(number) * Self.piece, Int64(number + 1) * Self.piece)
+        }
+        func park(_ number: Int, _ now: Duration) {
+            _ = ledger.park(Ledger.ReadID(number), range(number), deadline: .seconds(60), now: now)
+        }
+        func come(_ number: Int, _ now: Duration) {
+            bytes.add(range(number))
+            let isAnswered = ledger.tick(now: now).contains(.complete(Ledger.ReadID(number)))
+            #expect(isAnswered)
+            _ = ledger.hit(range(number), now: now, wasParked: true)
+        }
+        for second in 0..<5 {
+            let (first, now) = (3 * second, Duration.seconds(second))
+            park(first, now)
+            park(first + 1, now)
+            come(first + 1, now + .milliseconds(100))
+            park(first + 2, now + .milliseconds(900))
+            come(first, now + .milliseconds(950))
+            come(first + 2, now + .milliseconds(1000))
+        }
+        #expect(ledger.readers(now: .seconds(5)).map(\.isPlayer) == [false])
+    }
+
+    @Test func whoReadsTheFirstBytesMayBeginUnlessItScans() {
+        for isScan in [false, true] {
+            var ledger = ledger(there: [])
+            ledger.opened()
+            ledger.limits.isScan = isScan
+            _ = ledger.park(1, ByteRange(0, Self.piece), deadline: .seconds(60), now: .zero)
+            #expect(ledger.rank(now: .zero) == (isScan ? .reader : .beginner))
+            _ = ledger.park(2, ByteRange(1 << 29, 1 << 29 + Self.piece), deadline: .seconds(60), now: .zero)
+            #expect(ledger.rank(now: .seconds(11)) == (isScan ? .reader : .beginner), "it waits")
+            ledger.abandon(1)
+            #expect(ledger.rank(now: .seconds(11)) == .reader)
         }
     }
 

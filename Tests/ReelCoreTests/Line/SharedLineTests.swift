@@ -34,7 +34,10 @@ private struct SharedLine {
     var silence = Duration.zero..<Duration.zero
     /// A command fetches a file meanwhile, with one request that began before the film.
     var isPrefetching = false
+    /// A copy of another file goes on meanwhile, over this many requests.
+    var copies = 0
     private let film = Film()
+    private let copied = Film()
     private var share = LineShare()
     private var limit = ConcurrencyLimit()
     private var ledger: Ledger
@@ -50,13 +53,15 @@ private struct SharedLine {
     private(set) var stalls: [Duration] = []
     private(set) var scannedBytes: Int64 = 0
     private(set) var prefetchedBytes: Int64 = 0
+    private(set) var copiedBytes: Int64 = 0
     /// The state of the command's request, what stands in its socket, nil if it has not begun.
     private var held: Double?
 
-    init(capacity: Double, rate: Double, scanners: Int, seconds: Int64) {
+    init(capacity: Double, rate: Double, scanners: Int, seconds: Int64, isKnown: Bool = false) {
         (self.capacity, self.rate) = (capacity, rate)
         ledger = Ledger(length: Int64(rate) * seconds)
         ledger.opened()
+        if isKnown { ledger.learn(seconds: Double(seconds)) }
         self.scanners = (0..<scanners).map { _ in Request(next: 0, end: 0, from: .seconds(100)) }
     }
 
@@ -95,7 +100,8 @@ private struct SharedLine {
             let requests =
                 ledger.isUnderrun(range)
                 ? limit.underrun(ObjectIdentifier(film), rate: ledger.rate, now: now) : limit.share
-            ledger.limits.requests = requests
+            ledger.limits.requests = copies > 0 ? max(requests, 3) : requests
+            ledger.limits.isContended = copies > 0
             parked[id] = range
             perform(ledger.park(id, range, deadline: now + .seconds(30), now: now))
             tell()
@@ -104,7 +110,9 @@ private struct SharedLine {
 
     private mutating func tell() {
         toldAt = now
-        share.tell(ObjectIdentifier(film), ahead: ledger.secondsAhead(now: now), now: now)
+        let rank = ledger.rank(now: now)
+        share.tell(ObjectIdentifier(film), ahead: ledger.secondsAhead(now: now), by: rank, now: now)
+        if copies > 0 { share.tell(ObjectIdentifier(copied), ahead: 0, by: .filler, now: now) }
     }
 
     private mutating func perform(_ actions: [Ledger.Action]) {
@@ -127,7 +135,8 @@ private struct SharedLine {
 
     /// Does what the gate does for requests that a read waits for, and that are no player's.
     private mutating func noteWait() {
-        if !ledger.hasPlayer(now: now), share.readerWaits(now: now) { held = nil }
+        guard !ledger.hasPlayer(now: now) else { return }
+        if share.readerWaits(as: ledger.rank(now: now), now: now).contains(.command) { held = nil }
     }
 
     private mutating func advance() {
@@ -141,10 +150,16 @@ private struct SharedLine {
         let flowing = requests.filter { $0.value.from <= now && !$0.value.isPaused }.map(\.key)
         let scanning = scanners.indices.filter { scanners[$0].next < scanners[$0].end && scanners[$0].from <= now }
         let isFilling = isPrefetching && takeHeld()
-        let flows = Double(flowing.count + scanning.count + (isFilling ? 1 : 0))
+        let copying = share.pause(of: .filler, now: now) == nil ? copies : 0
+        let flows = Double(flowing.count + scanning.count + copying + (isFilling ? 1 : 0))
         guard flows > 0 else { return }
         let each = min(capacity / flows, most) * Self.step.seconds
         if isFilling { held? += each }
+        if copying > 0 {
+            let count = Int64(each * Double(copying))
+            copiedBytes += count
+            share.took(count, charged: count, by: .filler, now: now)
+        }
         for index in scanning { deliver(each, toScanner: index) }
         for id in flowing.sorted() { deliver(each, to: id) }
     }
@@ -235,6 +250,16 @@ private struct SharedLine {
         #expect(shared.stalls.count <= line.stalls, "\(shared.stalls)")
         let left = line.scanners == 0 ? 0 : (line.capacity - line.rate) * 60
         #expect(Double(shared.scannedBytes) >= left / 4, "the scan has starved: \(shared.scannedBytes)")
+    }
+
+    @Test(arguments: [0, 8]) func aFilmOfKnownRateBesideACopyStallsWhileItBeginsAndTheCopyGoesOn(_ scanners: Int) {
+        var shared = SharedLine(capacity: 5e6, rate: 2.5e6, scanners: scanners, seconds: 60, isKnown: true)
+        shared.copies = 4
+        shared.play()
+        #expect(shared.stalls.count <= 1, "\(shared.stalls)")
+        let left = 2.5e6 * 60
+        #expect(Double(shared.copiedBytes + shared.scannedBytes) >= 0.5 * left)
+        #expect(Double(shared.copiedBytes) >= left / 8, "the copy has starved: \(shared.copiedBytes)")
     }
 
     @Test func aFilmBesideAPrefetchNeverStallsAndThePrefetchHasTheRest() {

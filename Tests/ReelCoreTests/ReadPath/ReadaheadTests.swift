@@ -94,6 +94,18 @@ import Testing
         #expect(player.fetched > 4 * BlockSize.block, "\(player.requests)")
     }
 
+    /// Where others need the line, each request waits for its turn among theirs.
+    @Test(arguments: [(false, false, 1), (true, false, 4), (true, true, 1)])
+    func aFileThatBeginsBesideOthersIsAskedForInFewerRequests(isContended: Bool, isScan: Bool, blocks: Int64) {
+        var player = Player(length: gigabyte)
+        player.ledger.limits = Ledger.Limits(isScan: isScan, isContended: isContended)
+        player.read(0, 64 << 10)
+        #expect(player.requests == [ByteRange(0, blocks * BlockSize.block)])
+        // Elsewhere nothing shows that the program reads on.
+        player.read(gigabyte / 2, 64 << 10)
+        #expect(player.requests.last?.count == BlockSize.block)
+    }
+
     /// A scanner for which nothing is fetched ahead, and of which the kernel asks for little at once.
     @Test func aScannerThatReadsOnDoesNotWaitForEachBlock() {
         var player = Player(length: gigabyte)

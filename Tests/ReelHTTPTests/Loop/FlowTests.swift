@@ -279,7 +279,7 @@ import Testing
             line.tell(ObjectIdentifier(line), ahead: 0, now: now() + .seconds(60))
             let (others, later, player) = (Recorder(), Recorder(), Recorder())
             let handle = RequestHandle()
-            handle.isForPlayer = true
+            handle.rank = .player
             let scanned = origin.start(OriginRequest(url: server.url("/scan")), others)
             #expect(eventually { others.byteCount > 0 })
             origin.start(OriginRequest(url: server.url("/scan"), range: ByteRange(0, 1000)), later)
@@ -289,7 +289,7 @@ import Testing
             // A sixteenth of what the line brought at best, which on a busy machine is a larger part of what came.
             #expect(others.byteCount < 25_000_000)
             // It becomes a player's, too.
-            scanned.isForPlayer = true
+            scanned.rank = .player
             #expect(others.finished().bytes.count == 50_000_000)
             // The player has gone.
             line.tell(ObjectIdentifier(line), ahead: nil, now: now())
@@ -320,6 +320,33 @@ import Testing
             // Of what cannot be asked for again the rest comes later.
             #expect(!once.isEnded)
             #expect(once.finished().bytes.count == 8_000_000)
+        }
+    }
+
+    @Test func whatACopyHasAskedForAheadMakesWayForAProgramThatBeginsAFile() throws {
+        let slow = FileOrigin(length: 8_000_000)
+        slow.fault = .drip(piece: 64 << 10, pause: .milliseconds(5))
+        let server = try ScriptedServer(["/copied": slow, "/film": FileOrigin(length: 1000)])
+        try withTransport(to: server) {
+            $0.line = Line()
+        } _: { origin in
+            let (ahead, waited) = (Recorder(yields: true), Recorder())
+            for recorder in [ahead, waited] {
+                let handle = RequestHandle()
+                handle.rank = .filler
+                origin.start(handle, OriginRequest(url: server.url("/copied")), recorder)
+            }
+            #expect(eventually { ahead.byteCount > 0 && waited.byteCount > 0 })
+            for rank in [LineRank.reader, .player, .beginner] {
+                #expect(!ahead.isEnded)
+                let (film, handle) = (Recorder(), RequestHandle())
+                handle.rank = rank
+                origin.start(handle, OriginRequest(url: server.url("/film"), reason: .head), film)
+                film.finished()
+            }
+            #expect(ahead.finished().failure == .cancelled)
+            #expect(!waited.isEnded)
+            #expect(waited.finished().bytes.count == 8_000_000)
         }
     }
 }

@@ -64,7 +64,7 @@ import Testing
         try withLine(RateSchedule(rate: 2_000_000)) { origin, server, _ in
             let (player, other) = (Recorder(), Recorder())
             let handle = RequestHandle()
-            handle.isForPlayer = true
+            handle.rank = .player
             origin.start(handle, OriginRequest(url: server.url("/a")), player)
             let second = origin.start(OriginRequest(url: server.url("/b"), isDemanded: false), other)
             #expect(eventually { player.byteCount > 8_000_000 })
