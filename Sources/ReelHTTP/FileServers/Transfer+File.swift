@@ -10,6 +10,10 @@ extension Transfer {
     /// Whether its path names a folder, as far as it says.
     private var asksFolder: Bool { route.place.path.hasSuffix("/") }
 
+    /// Whether it can take no bytes for a while. libcurl reads a folder over SFTP before the body begins
+    /// (`SSH_SFTP_READDIR` in lib/vssh), and ends one that is paused then as if it were whole.
+    var canPause: Bool { route.place.fileProtocol != .sftp || !asksFolder }
+
     /// Whether it takes its range out of a body that runs to the end of the file: see `KeptBody`.
     var takesPart: Bool {
         route.place.fileProtocol == .ftp && request.range != nil && !request.isHeadEnough && probe == nil

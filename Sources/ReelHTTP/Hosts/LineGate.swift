@@ -71,7 +71,7 @@ struct LineGate {
 
     /// Whether a request that has got bytes takes no more for now; `takeReady` has it later.
     mutating func throttles(_ transfer: Transfer) -> Bool {
-        guard pause(transfer, now()) != nil else { return false }
+        guard transfer.canPause, pause(transfer, now()) != nil else { return false }
         throttled.append(transfer)
         return true
     }
@@ -80,6 +80,7 @@ struct LineGate {
     /// the socket that a slow limit would be broken for seconds.
     mutating func limits(_ transfer: Transfer) -> Bool {
         let moment = now()
+        guard transfer.canPause else { return false }
         guard line.limit.pause(now: moment) ?? transfer.request.limit?.pause(now: moment) != nil else { return false }
         throttled.append(transfer)
         return true

@@ -244,6 +244,18 @@ extension EndToEnd {
         }
 
         /// rclone leaves links out.
+        @Test("A folder comes whole over SFTP where the line has no room for it")
+        func heldBack() throws {
+            try withServer(.sshd, []) { scene, _, root, source, options in
+                #expect(mkdir(root + "/many", 0o755) == 0)
+                // libcurl asks for the target of each link in between.
+                let films = (0..<40).map { "film \($0 + 100).mkv" }
+                for film in films { #expect(symlink("../film", "\(root)/many/\(film)") == 0) }
+                let mount = try scene.mount(source, options + ["--limit-rate", "2K"])
+                #expect(try names(in: mount.file("many")).sorted() == films)
+            }
+        }
+
         @Test("Links lead to what they lead to on the server", arguments: [FileServer.vsftpd, .pyftpdlib, .sshd])
         func links(_ kind: FileServer) throws {
             try withServer(kind, ["film.mkv"]) { scene, _, root, source, options in
