@@ -51,7 +51,4 @@ package final class Line: Sendable {
     package func isContended(besides file: ObjectIdentifier, now: Duration) -> Bool {
         share.withLock { $0.isContended(besides: file, now: now) }
     }
-
-    /// Like `LineShare.isTight`.
-    package func isTight(now: Duration) -> Bool { share.withLock { $0.isTight(now: now) } }
 }

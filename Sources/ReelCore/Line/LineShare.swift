@@ -44,8 +44,6 @@ package struct LineShare: Sendable {
     private static let leastRateOfCommands = 64.0 * 1024
     /// A player for which bytes are fetched reports all the time; one that is silent for longer needs none.
     private static let memory = Duration.seconds(1)
-    /// A player that begins is known as one by then.
-    private static let beginning = Duration.milliseconds(500)
     private static let epoch = Duration.milliseconds(250)
     /// The part of the line's best rate that counts after an epoch that brought less: a line that has become slower is
     /// known as such within half a minute.
@@ -55,9 +53,8 @@ package struct LineShare: Sendable {
     private static let hush = 2.0
 
     private var needs: [ObjectIdentifier: Need] = [:]
-    /// Until then a program counts as waiting, and one for the first bytes of a file.
+    /// Until then a program counts as waiting.
     private var readerWaitsUntil = Duration.zero
-    private var beginnerWaitsUntil = Duration.zero
     /// Bytes a second that the line has brought.
     private var line = 0.0
     private var countedFrom = Duration.zero
@@ -86,9 +83,8 @@ package struct LineShare: Sendable {
     }
 
     /// A program that is no player waits for bytes. - Returns: the ranks that make way at once for it: commands where
-    /// none has waited for a while.
+    /// none has waited for a while, and fillers for a beginner.
     package mutating func readerWaits(as rank: LineRank = .reader, now: Duration) -> Set<LineRank> {
-        if rank == .beginner { beginnerWaitsUntil = now + Self.beginning }
         adjust(now)
         let isNews = now >= readerWaitsUntil
         let isHushed = commands.pause(now: now) != nil
@@ -134,11 +130,9 @@ package struct LineShare: Sendable {
         return [fillers, others, commands].compactMap { $0 }.max()
     }
 
-    /// Whether a player needs the line for itself, so that others fetch nothing that they could do without.
-    package mutating func isTight(now: Duration) -> Bool { rate(of: .reader, now) != nil }
-
-    /// Whether another file needs the line as well.
-    package mutating func isContended(besides file: ObjectIdentifier, now: Duration) -> Bool {
+    /// Whether another file needs the line, so that this one fetches nothing that it could do without if no player
+    /// reads it.
+    package func isContended(besides file: ObjectIdentifier, now: Duration) -> Bool {
         needs.contains { $0 != file && $1.end > now }
     }
 
@@ -153,7 +147,6 @@ package struct LineShare: Sendable {
 
     /// - Parameter isSure: of those alone that surely are players.
     private mutating func neediest(_ now: Duration, isSure: Bool) -> Double? {
-        if now < beginnerWaitsUntil { return 0 }
         guard !needs.isEmpty else { return nil }
         // Asked several times for each batch of bytes.
         if needs.contains(where: { $1.end <= now }) { needs = needs.filter { $1.end > now } }

@@ -25,6 +25,7 @@ extension Ledger {
     package func secondsAhead(now: Duration) -> Double? {
         let playing = planner.cursors.all.filter { isPlaying($0, now) }
         let sure = playing.filter(planner.cursors.isSure)
+        if sure.isEmpty, planner.cursors.all.contains(where: { isBeginning($0, now) && waits($0) }) { return 0 }
         return (sure.isEmpty ? playing : sure).map(secondsAhead).min()
     }
 

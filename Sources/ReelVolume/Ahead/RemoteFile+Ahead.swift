@@ -8,13 +8,12 @@ extension RemoteFile {
     func limits(_ requests: Int, _ moment: Duration) -> Ledger.Limits {
         let counters = services.counters
         let isInMemory = object.isInMemory
-        let isTight = services.transport.line.isTight(now: moment)
+        let isContended = services.transport.line.isContended(besides: ObjectIdentifier(self), now: moment)
         // Second: a player of another file needs the line.
         let (url, program, isSecond) = ask {
-            ($0.url, $0.reader.program, isTight && !$0.ledger.hasPlayer(now: moment))
+            ($0.url, $0.reader.program, isContended && !$0.ledger.hasPlayer(now: moment))
         }
         let isScan = program?.isScanning(now: moment) ?? false
-        let isContended = services.transport.line.isContended(besides: ObjectIdentifier(self), now: moment)
         let requests = isContended && !isScan ? max(requests, Self.requestsOfContended) : requests
         let reach = isScan ? program?.reach(url.fileExtension) ?? 0 : 0
         let allowsEarly = program?.allowsEarly(now: moment) ?? true

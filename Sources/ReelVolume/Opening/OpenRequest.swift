@@ -73,12 +73,18 @@ final class OpenRequest: OriginReceiver {
             if let demand { request.isDemanded = demand.begins(open.handle) }
             if let program = demand?.program, !services.programs[program].isScanning(now: now()) {
                 open.handle.rank = .beginner
+                services.transport.line.tell(ObjectIdentifier(open), ahead: 0, by: .beginner, now: now())
             }
             services.origin.start(open.handle, request, open)
         } completion: { found in
             if case .file = found {} else { tail?.cancel() }
             completion(found)
         }
+    }
+
+    private func end(_ found: Found) {
+        plan.services.transport.line.tell(ObjectIdentifier(self), ahead: nil, now: now())
+        completion(found)
     }
 
     var program: String? {
@@ -123,7 +129,7 @@ final class OpenRequest: OriginReceiver {
         state.withLock { $0.stage = .file(file, stream) }
         file.began(stream, isWhole: false)
         plan.tail?.join(file)
-        completion(.file(file))
+        end(.file(file))
         return nil
     }
 
@@ -137,8 +143,8 @@ final class OpenRequest: OriginReceiver {
 
     func ended(_ failure: OriginFailure?) {
         switch stage {
-        case .asked: completion(.failure(failure ?? .interrupted("no answer")))
-        case .late: completion(.failure(.interrupted("the last reader was just leaving")))
+        case .asked: end(.failure(failure ?? .interrupted("no answer")))
+        case .late: end(.failure(.interrupted("the last reader was just leaving")))
         case .file(let file, let stream):
             // First: a reader that sees the end may open the file again, and has to find the complete version.
             if failure == nil { plan.files.settle(file, stream, plan.finished) }

@@ -100,8 +100,7 @@ private let player = ObjectIdentifier(film)
         #expect(take(.milliseconds(1950), from: .seconds(1), isWaiting: true) == 0)
         let least = take(.seconds(10), from: .milliseconds(2950), isWaiting: true)
         #expect(least > 10 * line / 20 && least < 10 * line / 14)
-        let isTight = share.isTight(now: .seconds(12))
-        #expect(!isTight, "there is no player")
+        #expect(!share.isContended(besides: player, now: .seconds(12)), "there is no player")
         _ = take(.seconds(1), from: .milliseconds(12950), isWaiting: false)
         #expect(take(.seconds(1), from: .milliseconds(13950), isWaiting: false) > 0.99 * line)
     }
@@ -132,7 +131,7 @@ private let player = ObjectIdentifier(film)
         share.tell(player, ahead: nil, now: .seconds(1))
         #expect(pauses() == [])
         let cleared = share.readerWaits(as: .beginner, now: .seconds(1))
-        #expect(cleared == [.command, .filler] && pauses() == [.filler, .reader, .command])
+        #expect(cleared == [.command, .filler] && pauses() == [.command])
     }
 
     @Test func theNeediestPlayerCounts() {
@@ -145,11 +144,10 @@ private let player = ObjectIdentifier(film)
         let pause = share.pause(now: .seconds(1))
         #expect(pause == .seconds(1))
         share.tell(player, ahead: nil, now: .seconds(1))
-        var isTight = share.isTight(now: .seconds(1))
-        #expect(isTight)
+        #expect(share.isContended(besides: player, now: .seconds(1)))
+        #expect(!share.isContended(besides: ObjectIdentifier(other), now: .seconds(1)), "it does not hold itself back")
         share.tell(ObjectIdentifier(other), ahead: 25, now: .seconds(1))
-        isTight = share.isTight(now: .seconds(1))
-        #expect(!isTight)
+        #expect(!share.isContended(besides: player, now: .seconds(1)))
     }
 }
 
@@ -252,6 +250,7 @@ private let player = ObjectIdentifier(film)
             ledger.limits.isScan = isScan
             _ = ledger.park(1, ByteRange(0, Self.piece), deadline: .seconds(60), now: .zero)
             #expect(ledger.rank(now: .zero) == (isScan ? .reader : .beginner))
+            #expect(ledger.secondsAhead(now: .zero) == (isScan ? nil : 0))
             _ = ledger.park(2, ByteRange(1 << 29, 1 << 29 + Self.piece), deadline: .seconds(60), now: .zero)
             #expect(ledger.rank(now: .seconds(11)) == (isScan ? .reader : .beginner), "it waits")
             ledger.abandon(1)
