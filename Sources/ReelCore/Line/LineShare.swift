@@ -29,8 +29,8 @@ package enum LineRank: UInt8, Sendable, AtomicRepresentable, CaseIterable {
 package struct LineShare: Sendable {
     private struct Need {
         var ahead: Double
-        /// Its reader may be no player.
-        var isUnsure: Bool
+        /// Its reader surely is a player, or begins.
+        var isSure: Bool
         var end: Duration
     }
 
@@ -77,7 +77,7 @@ package struct LineShare: Sendable {
     ///   - rank: of its requests.
     package mutating func tell(_ file: ObjectIdentifier, ahead: Double?, by rank: LineRank = .player, now: Duration) {
         needs[file] = ahead.flatMap {
-            $0 < Self.well ? Need(ahead: $0, isUnsure: !rank.isFirst, end: now + Self.memory) : nil
+            $0 < Self.well ? Need(ahead: $0, isSure: rank.isFirst, end: now + Self.memory) : nil
         }
         adjust(now)
     }
@@ -150,7 +150,7 @@ package struct LineShare: Sendable {
         guard !needs.isEmpty else { return nil }
         // Asked several times for each batch of bytes.
         if needs.contains(where: { $1.end <= now }) { needs = needs.filter { $1.end > now } }
-        return needs.values.filter { !isSure || !$0.isUnsure }.map(\.ahead).min()
+        return needs.values.filter { $0.isSure || !isSure }.map(\.ahead).min()
     }
 
     private mutating func adjust(_ now: Duration) {

@@ -78,10 +78,13 @@ struct Cursors: Sendable {
         return cursor.rate.map { $0 <= 1.5 * filmRate || cursor.hasLeisure } ?? true
     }
 
+    /// Bytes a second that a player takes: no less than its film, as a line that is too slow shows less.
+    func playingRate(_ cursor: Cursor) -> Double { max(cursor.playingRate, filmRate ?? 0) }
+
     /// Bytes a second that a player here takes; nil if it may be none. One whose rate is not measured yet is told by
     /// its film where others need the line.
     func playersRate(_ cursor: Cursor) -> Double? {
-        if cursor.isPaced { return max(cursor.playingRate, filmRate ?? 0) }
+        if cursor.isPaced { return playingRate(cursor) }
         return limits.isContended && !limits.isScan && isSure(cursor) ? filmRate : nil
     }
 

@@ -55,7 +55,7 @@ extension Ledger {
 
     private func secondsAhead(of cursor: Cursor) -> Double {
         if waits(cursor) { return 0 }
-        let rate = max(cursor.playingRate, planner.cursors.filmRate ?? 0)
+        let rate = planner.cursors.playingRate(cursor)
         let enough = Int64(min(rate, 1e12) * Readahead.seconds)
         let limit = min(length, cursor.position + min(enough, Readahead.longest))
         let missing = present.firstMissing(from: min(cursor.position, length), limit: limit)

@@ -18,6 +18,8 @@ extension EndToEnd {
             }
         }
 
+        private func requestLog(_ scene: Scene) -> String { scene.work("requests") }
+
         /// The same with a mount of it.
         private func withFolder(
             _ options: [String] = [], _ body: (Scene, _ root: String, Mounted) throws -> Void
@@ -25,7 +27,8 @@ extension EndToEnd {
             try withServer { scene, root, server in
                 // The folder is listed when it is filled.
                 try writeFile(root + "/other", [1])
-                let mount = try scene.mount(server.url, ["--growing", "--refresh", "0"] + options)
+                let log = ["--request-log", requestLog(scene)]
+                let mount = try scene.mount(server.url, ["--growing", "--refresh", "0"] + log + options)
                 try body(scene, root, mount)
             }
         }
@@ -104,12 +107,7 @@ extension EndToEnd {
             guard isProgram(name) || name == "cat", isProgram("ffmpeg") else {
                 try Test.cancel("\(name) is not installed")
             }
-            try withServer { scene, root, server in
-                // The folder is listed when it is filled.
-                try writeFile(root + "/other", [1])
-                let log = scene.work("requests")
-                let mount = try scene.mount(
-                    server.url, ["--growing", "--refresh", "0", "--timeout", "4", "--request-log", log])
+            try withFolder(["--timeout", "4"]) { scene, root, mount in
                 let (local, remote) = (root + "/film.ts", mount.file("film.ts"))
                 let recorder = try ChildProcess([
                     "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25:duration=6",
@@ -132,7 +130,7 @@ extension EndToEnd {
                 if name == "cat" {
                     let (found, whole) = (try readWhole(copy), try readWhole(local))
                     #expect(whole.starts(with: found))
-                    let said = String(decoding: try readWhole(log), as: UTF8.self)
+                    let said = String(decoding: try readWhole(requestLog(scene)), as: UTF8.self)
                     #expect(found.count == whole.count, "\(said)")
                 } else {
                     let frames = ["ffmpeg", "-v", "error", "-i", name == "mpv" ? copy : local, "-f", "framemd5", "-"]
