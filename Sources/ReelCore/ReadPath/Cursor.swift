@@ -59,8 +59,11 @@ struct Cursor: Hashable, Sendable {
     /// read more than that.
     var isPlayer: Bool { isPaced || isProven && run < Readahead.telling }
     /// The reader has taken bytes at a pace of its own, as players do.
-    private(set) var isPaced = false
-    /// It did so when its rate was measured last: for a quarter of the time it asked for nothing.
+    var isPaced: Bool { pace != nil }
+    /// The most bytes a second that it took while it had leisure, twice in a row at least: on a busy machine a copy has
+    /// to wait for a processor now and then.
+    private(set) var pace: Double?
+    /// When its rate was measured last, it asked for nothing for a quarter of the time.
     private(set) var hasLeisure = false
     /// Bytes a second that a player takes, as far as they are known.
     var playingRate: Double { max(rate ?? Readahead.usualRate, 1) }
@@ -110,8 +113,9 @@ struct Cursor: Hashable, Sendable {
         if now - measuredSince >= .seconds(1) || measuredBytes >= Readahead.telling && now > measuredSince {
             let elapsed = now - measuredSince
             let fresh = Double(measuredBytes) / elapsed.seconds
+            let hadLeisure = hasLeisure
             hasLeisure = fresh < Readahead.fastestPlayer && leisure > elapsed / 4
-            if hasLeisure { isPaced = true }
+            if hadLeisure, hasLeisure { pace = max(pace ?? 0, fresh) }
             rate = fresh
             measuredSince = now
             measuredBytes = 0

@@ -74,8 +74,8 @@ struct Cursors: Sendable {
     /// Whether a reader takes no more than its film needs, or leaves some of its time, as players do: a copy, or a
     /// player that fills its buffer, has the line behind it.
     func isSure(_ cursor: Cursor) -> Bool {
-        guard let filmRate else { return cursor.isPaced }
-        return cursor.rate.map { $0 <= 1.5 * filmRate || cursor.hasLeisure } ?? true
+        guard let known = filmRate ?? cursor.pace else { return false }
+        return cursor.rate.map { $0 <= 1.5 * known || cursor.hasLeisure } ?? true
     }
 
     /// Bytes a second that a player takes: no less than its film, as a line that is too slow shows less.

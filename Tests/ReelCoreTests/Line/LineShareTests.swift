@@ -243,6 +243,38 @@ private let player = ObjectIdentifier(film)
         #expect(ledger.readers(now: .seconds(5)).map(\.isPlayer) == [false])
     }
 
+    /// A second each: w waits for each of 20 pieces, l for half of them, f for each of 40.
+    @Test(
+        arguments: [
+            ("wwlwwlww", [], .filler), ("wwllww", [4, 5, 6], .player), ("llff", [2, 3, 4], .filler),
+            ("llffl", [2, 3, 4, 5], .player),
+        ] as [(String, [Int], LineRank)])
+    func onlyLeisureTwiceInARowIsAPaceAndWhoTakesMoreIsNotSure(
+        _ seconds: String, _ paced: [Int], _ rank: LineRank
+    ) {
+        var ledger = ledger(there: [ByteRange(0, 1 << 30)])
+        ledger.opened()
+        var (now, number, shown) = (Duration.zero, 0, [Int]())
+        func read(_ ledger: inout Ledger, after pause: Duration, waits: Bool) {
+            let range = ByteRange(Int64(number) * Self.piece, Int64(number + 1) * Self.piece)
+            if waits { _ = ledger.park(Ledger.ReadID(number), range, deadline: .seconds(60), now: now) }
+            now += pause
+            _ = ledger.hit(range, now: now, wasParked: waits)
+            number += 1
+        }
+        for (second, kind) in seconds.enumerated() {
+            let pieces = kind == "f" ? 40 : 20
+            for piece in 1...pieces {
+                read(&ledger, after: .seconds(1) / pieces, waits: kind != "l" || piece <= pieces / 2)
+            }
+            if ledger.isShownPlaying(now: now) { shown.append(second + 1) }
+        }
+        // A second is measured with the first read behind it.
+        read(&ledger, after: .zero, waits: true)
+        #expect(shown == paced)
+        #expect(ledger.rank(now: now) == rank)
+    }
+
     @Test func whoReadsTheFirstBytesMayBeginUnlessItScans() {
         for isScan in [false, true] {
             var ledger = ledger(there: [])
