@@ -28,7 +28,7 @@ struct Cursor: Hashable, Sendable {
     /// Where, and after what, reading forward began.
     private enum Beginning {
         case head, elsewhere
-        /// A program that had read on elsewhere in the file began here.
+        /// A program that had read on elsewhere in the file, or had begun it, goes on here.
         case seek
     }
 
@@ -58,10 +58,10 @@ struct Cursor: Hashable, Sendable {
     /// It plays, or may: a reader without a pace of its own is taken for a player that fills its buffer, until it has
     /// read more than that.
     var isPlayer: Bool { isPaced || isProven && run < Readahead.telling }
-    /// The reader has taken bytes at a pace of its own, as players do.
-    var isPaced: Bool { pace != nil }
-    /// The most bytes a second that it took while it had leisure, twice in a row at least: on a busy machine a copy has
-    /// to wait for a processor now and then.
+    /// The reader takes bytes at a pace of its own, as players do: when it was measured last, or for good.
+    var isPaced: Bool { pace != nil || hasLeisure }
+    /// The most bytes a second that it took while it had leisure, nil until it had some twice in a row: on a busy
+    /// machine a copy has to wait for a processor now and then.
     private(set) var pace: Double?
     /// When its rate was measured last, it asked for nothing for a quarter of the time.
     private(set) var hasLeisure = false

@@ -12,6 +12,8 @@ struct Cursors: Sendable {
     var limits = Ledger.Limits()
     /// The end of the file's index in front (`Container.front`).
     var front: Int64 = 0
+    /// What programs read of the file besides its media, to open it and to seek; nil while its layout is not known.
+    var index: [ByteRange]?
     /// Bytes a second that the film takes while it plays, by its playing time; nil if that is not known.
     var filmRate: Double?
     /// More was fetched ahead than this file's readers may cause (`Ledger.Limits.probe`).
@@ -46,7 +48,7 @@ struct Cursors: Sendable {
             if index != all.count - 1 { all.append(all.remove(at: index)) }
             return
         }
-        let isSeek = hasReadOn
+        let isSeek = hasReadOn || resumes(at: range)
         if all.count == Readahead.cursorLimit { all.remove(at: leastRecent) }
         all.append(Cursor(at: range, now: now, isSeek: isSeek))
         all[all.count - 1].pass(front)
@@ -71,11 +73,30 @@ struct Cursors: Sendable {
         return false
     }
 
+    /// Whether a program that has begun the file goes to a place in its media, and plays on where somebody left it. One
+    /// that then goes elsewhere looks about.
+    private func resumes(at range: ByteRange) -> Bool {
+        guard let index, !limits.isScan, range.lower >= front, range.upper <= present.length - Readahead.near
+        else { return false }
+        var (place, hasBegun) = (0, false)
+        while place < all.count {
+            if all[place].isSeeking { return false }
+            if all[place].isFromHead { hasBegun = true }
+            place += 1
+        }
+        place = 0
+        while place < index.count {
+            if index[place].overlaps(range) { return false }
+            place += 1
+        }
+        return hasBegun
+    }
+
     /// Whether a reader takes no more than its film needs, or leaves some of its time, as players do: a copy, or a
     /// player that fills its buffer, has the line behind it.
     func isSure(_ cursor: Cursor) -> Bool {
-        guard let known = filmRate ?? cursor.pace else { return false }
-        return cursor.rate.map { $0 <= 1.5 * known || cursor.hasLeisure } ?? true
+        if cursor.hasLeisure { return true }
+        return (filmRate ?? cursor.pace).map { (cursor.rate ?? 0) <= 1.5 * $0 } ?? false
     }
 
     /// Bytes a second that a player takes: no less than its film, as a line that is too slow shows less.

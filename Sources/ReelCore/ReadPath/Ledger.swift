@@ -147,6 +147,7 @@ package struct Ledger: Sendable {
     /// The layout of the file is known.
     package mutating func learn(_ container: Container) {
         planner.cursors.front = container.front
+        planner.cursors.index = container.opening + container.seeking
         seekIndex = container.seeking
         if let seconds = container.seconds { learn(seconds: seconds) }
     }

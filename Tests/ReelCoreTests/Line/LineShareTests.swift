@@ -246,10 +246,10 @@ private let player = ObjectIdentifier(film)
     /// A second each: w waits for each of 20 pieces, l for half of them, f for each of 40.
     @Test(
         arguments: [
-            ("wwlwwlww", [], .filler), ("wwllww", [4, 5, 6], .player), ("llff", [2, 3, 4], .filler),
-            ("llffl", [2, 3, 4, 5], .player),
+            ("wwlwwlww", [3, 4, 6, 7], .filler), ("wwl", [3], .player), ("wwllww", [3, 4, 5, 6], .player),
+            ("llff", [1, 2, 3, 4], .filler), ("llffl", [1, 2, 3, 4, 5], .player),
         ] as [(String, [Int], LineRank)])
-    func onlyLeisureTwiceInARowIsAPaceAndWhoTakesMoreIsNotSure(
+    func leisureTwiceInARowIsAPaceForGoodAndWhoTakesMoreIsNotSure(
         _ seconds: String, _ paced: [Int], _ rank: LineRank
     ) {
         var ledger = ledger(there: [ByteRange(0, 1 << 30)])

@@ -60,6 +60,23 @@ import Testing
         }
     }
 
+    /// Places in a film with its index at the end.
+    @Test(
+        arguments: [
+            ([0, 1 << 29], true), ([0, 1 << 10], false), ([1 << 29], false), ([0, length - 4 << 20], false),
+            ([0, length - piece], false), ([0, 1 << 28, 1 << 29], false), ([0, length - 4 << 20, 1 << 29], true),
+        ] as [([Int64], Bool)])
+    func whoBeginsAFilmAndGoesIntoItsMediaPlaysOnFromThere(_ places: [Int64], _ isSeek: Bool) {
+        for (isScan, isKnown) in [(false, true), (true, true), (false, false)] {
+            var cursors = cursors()
+            cursors.front = 1 << 10
+            if isKnown { cursors.index = [ByteRange(Self.length - 6 << 20, Self.length - 3 << 20)] }
+            cursors.limits.isScan = isScan
+            for place in places { cursors.touch(ByteRange(place, place + Self.piece), now: .zero) }
+            #expect(cursors.last?.isSeeking == (isSeek && isKnown && !isScan))
+        }
+    }
+
     @Test func anAnswerToAReadThatWaitedMovesNoPlace() {
         var cursors = cursors()
         cursors.touch(ByteRange(0, 4096), now: .zero)
