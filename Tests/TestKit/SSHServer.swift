@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import Testing
 
 /// OpenSSH's server on loopback, with a folder of its own and keys made for it.
@@ -84,7 +85,7 @@ package final class SSHServer: Sendable {
     }
 
     package var userKey: String { directory + "/user" }
-    package let user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
+    package let user = Account.own?.name
 
     package func stop() {
         var mine = false

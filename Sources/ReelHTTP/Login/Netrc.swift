@@ -99,8 +99,7 @@ package struct Netrc {
 
     private static var homeFile: String? {
         if let home = getenv("HOME") { return String(cString: home) + "/.netrc" }
-        guard let entry = getpwuid(geteuid()) else { return nil }
-        return String(cString: entry.pointee.pw_dir) + "/.netrc"
+        return Account.own?.home.map { $0 + "/.netrc" }
     }
 
     private mutating func look(_ path: String, at moment: Duration) {

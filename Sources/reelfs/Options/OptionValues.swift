@@ -3,6 +3,7 @@ import ReelCache
 import ReelCore
 import ReelListener
 import ReelSources
+import ReelThreads
 
 // Reads the values of options. An error names the expected form, and does not repeat the value, which may be a secret.
 
@@ -45,13 +46,13 @@ func number(
 
 /// A user by name (passwd(5)) or number.
 func user(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
-    if let known = getpwnam(try text(name, value)) { return known.pointee.pw_uid }
+    if let known = Account.user(named: try text(name, value)) { return known.id }
     return UInt32(try number(name, value, 0...4_294_967_294, "a user's name or number"))
 }
 
 /// A group by name (group(5)) or number.
 func group(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
-    if let known = getgrnam(try text(name, value)) { return known.pointee.gr_gid }
+    if let known = Account.group(named: try text(name, value)) { return known.id }
     return UInt32(try number(name, value, 0...4_294_967_294, "a group's name or number"))
 }
 

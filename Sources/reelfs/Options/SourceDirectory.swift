@@ -2,6 +2,7 @@ import Glibc
 import ReelCache
 import ReelCore
 import ReelSources
+import ReelThreads
 
 /// The directory of one source in the cache.
 enum SourceDirectory {
@@ -69,9 +70,7 @@ enum SourceDirectory {
         let said = environment("HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
         var status = stat()
         if let said, stat(said, &status) == 0, status.st_uid == geteuid() { return said }
-        guard let known = getpwuid(geteuid())?.pointee.pw_dir, known.pointee == CChar(UInt8(ascii: "/")) else {
-            return said
-        }
-        return String(cString: known)
+        guard let known = Account.own?.home, known.hasPrefix("/") else { return said }
+        return known
     }
 }

@@ -1,5 +1,6 @@
 import Glibc
 import ReelHTTP
+import ReelThreads
 
 extension SSHAccess {
     /// What ssh(1) does, where the options say nothing else.
@@ -29,7 +30,7 @@ extension SSHAccess {
         // With a user of its own curl would not take the one of `.netrc`.
         var netrc = Netrc(home.map { $0 + "/.netrc" })
         if netrc.login(for: host) == nil {
-            user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
+            user = Account.own?.name
         }
     }
 }

@@ -144,7 +144,7 @@ struct NamedFileTests {
     func netrc() throws {
         try withTemporaryDirectory { home in
             defer { unlink(home + "/.netrc") }
-            let user = try #require(getpwuid(geteuid())).pointee.pw_name.map { String(cString: $0) }
+            let user = try #require(Account.own).name
             for (text, expected) in [
                 ("machine other login joe password default", user), ("machine other login nas password nas", user),
                 ("default login joe", nil), ("machine NAS login joe", nil),
