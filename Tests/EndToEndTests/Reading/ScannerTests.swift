@@ -44,7 +44,7 @@ extension EndToEnd {
                 let status = try ChildProcess.run([program, "status", mount.path, "--json"]).output
                 let start = try #require(status.firstRange(of: "\"bytesFromOrigin\":")).upperBound
                 bytes = status[start...].prefix { $0.isNumber }
-                requests = server.requests.count { !$0.contains("\" 304 ") }
+                requests = server.requests.count { !$0.hasPrefix("304 ") }
             }
         }
 
