@@ -166,6 +166,16 @@ private let player = ObjectIdentifier(film)
         return pause * (pieces.upperBound - 1)
     }
 
+    /// Reads a piece after `pause`, for which the reader waits for it, or asks for nothing.
+    private func read(
+        _ ledger: inout Ledger, _ number: Int, in pause: Duration, waits: Bool, from now: inout Duration
+    ) {
+        let range = ByteRange(Int64(number) * Self.piece, Int64(number + 1) * Self.piece)
+        if waits { _ = ledger.park(Ledger.ReadID(number), range, deadline: .seconds(60), now: now) }
+        now += pause
+        _ = ledger.hit(range, now: now, wasParked: waits)
+    }
+
     @Test func aPieceOutOfTheMiddleIsNoPlayer() {
         var ledger = ledger(there: [ByteRange(0, 1 << 30)])
         let now = read(&ledger, 4000..<4004, each: .milliseconds(1))
@@ -201,16 +211,7 @@ private let player = ObjectIdentifier(film)
         // 2.5 MiB a second.
         if let seconds { ledger.learn(seconds: seconds) }
         var now = Duration.zero
-        for number in 0..<200 {
-            let range = ByteRange(Int64(number) * Self.piece, Int64(number + 1) * Self.piece)
-            if waits {
-                _ = ledger.park(Ledger.ReadID(number), range, deadline: .seconds(60), now: now)
-                now += .milliseconds(milliseconds)
-            } else {
-                now += .milliseconds(milliseconds)
-            }
-            _ = ledger.hit(range, now: now, wasParked: waits)
-        }
+        for number in 0..<200 { read(&ledger, number, in: .milliseconds(milliseconds), waits: waits, from: &now) }
         #expect(ledger.rank(now: now) == rank)
         #expect(ledger.rank(now: now + .seconds(11)) == .reader, "it has left")
     }
@@ -255,22 +256,17 @@ private let player = ObjectIdentifier(film)
         var ledger = ledger(there: [ByteRange(0, 1 << 30)])
         ledger.opened()
         var (now, number, shown) = (Duration.zero, 0, [Int]())
-        func read(_ ledger: inout Ledger, after pause: Duration, waits: Bool) {
-            let range = ByteRange(Int64(number) * Self.piece, Int64(number + 1) * Self.piece)
-            if waits { _ = ledger.park(Ledger.ReadID(number), range, deadline: .seconds(60), now: now) }
-            now += pause
-            _ = ledger.hit(range, now: now, wasParked: waits)
-            number += 1
-        }
         for (second, kind) in seconds.enumerated() {
             let pieces = kind == "f" ? 40 : 20
             for piece in 1...pieces {
-                read(&ledger, after: .seconds(1) / pieces, waits: kind != "l" || piece <= pieces / 2)
+                let waits = kind != "l" || piece <= pieces / 2
+                read(&ledger, number, in: .seconds(1) / pieces, waits: waits, from: &now)
+                number += 1
             }
             if ledger.isShownPlaying(now: now) { shown.append(second + 1) }
         }
         // A second is measured with the first read behind it.
-        read(&ledger, after: .zero, waits: true)
+        read(&ledger, number, in: .zero, waits: true, from: &now)
         #expect(shown == paced)
         #expect(ledger.rank(now: now) == rank)
     }
