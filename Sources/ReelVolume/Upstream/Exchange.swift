@@ -376,6 +376,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         attempt.bytes += Int64(bytes.count)
         delivered += Int64(bytes.count)
         upstream.origins.took(Int64(bytes.count), from: attempt.origin)
+        mirrors?.took(Int64(bytes.count), from: attempt.place)
         if let place = slow {
             slow = nil
             if place != attempt.place { mirrors?.avoid(place) }
@@ -388,7 +389,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         // An empty body is whole, too.
         if let head = heldHead.take(), failure == nil { failure = tell(head) }
         if attempt.isSent {
-            mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.meaning.isUnwell ?? false)
+            mirrors?.ended(at: attempt.place, isUnwell: failure?.meaning.isUnwell ?? false)
             upstream.origins.ended(attempt.origin, isUnwell: failure?.meaning.isUnwell ?? false)
         }
         if let refusal = refusal(failure) {

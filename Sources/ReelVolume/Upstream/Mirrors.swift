@@ -167,13 +167,13 @@ final class Mirrors: Sendable {
 
     func began(at place: Place) { state.withLock { $0.records[place].running += 1 } }
 
+    /// Counted before a reader has them, so that whoever has read them sees them in `status`.
+    func took(_ bytes: Int64, from place: Place) { state.withLock { $0.records[place].bytes += bytes } }
+
     /// - Parameter isUnwell: the place failed in a way that concerns more than one resource.
-    func ended(at place: Place, bytes: Int64, isUnwell: Bool) {
+    func ended(at place: Place, isUnwell: Bool) {
         if isUnwell { avoid(place) }
-        state.withLock { state in
-            state.records[place].running -= 1
-            state.records[place].bytes += bytes
-        }
+        state.withLock { $0.records[place].running -= 1 }
     }
 
     /// The place failed, or another one was faster than it.

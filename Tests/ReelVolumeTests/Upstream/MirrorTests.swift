@@ -191,6 +191,26 @@ import Testing
         }
     }
 
+    /// Not when their request ends: that may be a film later.
+    @Test func bytesOfAMirrorAreInStatusWhenAReaderHasThem() throws {
+        let film = FileOrigin(length: Self.length)
+        let copy = FileOrigin(film.version)
+        let servers: [String: SimulatedTransport.Server] = [
+            "http://origin": { _ in nil }, "http://mirror": { copy.answer($0) },
+        ]
+        try SimulatedWorld.run(servers) { world in
+            let options = VolumeOptions(
+                timeout: Self.patience, prebuffer: 0, mirrors: [ResourceURL("http://mirror/film.mkv")!])
+            let mount = try world.mount("http://origin/film.mkv", options)
+            let file = try mount.open("film.mkv").get()
+            defer { mount.volume.close(file) }
+            for offset in stride(from: 0, to: Self.length, by: 1 << 17) {
+                #expect(mount.read(file, offset, 1 << 17).isRight(film, offset, 1 << 17))
+                #expect(mount.volume.status().mirrors![1].bytes >= offset + 1 << 17)
+            }
+        }
+    }
+
     /// What a mirror may have instead of the film.
     private static let lies: [(FileOrigin.Version, String)] = [
         (FileOrigin.Version(seed: 2, length: length), "its bytes are others"),
