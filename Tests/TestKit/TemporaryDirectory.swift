@@ -12,8 +12,14 @@ package func withTemporaryDirectory<Value>(
     guard let path = mkdtemp(&template).map({ String(cString: $0) }) else {
         throw ChildError(words: ["mkdtemp"], reason: String(cString: strerror(errno)))
     }
-    defer { rmdir(path) }
-    return try body(path)
+    let value = Result { try body(path) }
+    guard rmdir(path) == 0 || errno == ENOENT else {
+        let error = ChildError(words: ["rmdir", path], reason: String(cString: strerror(errno)))
+        // What the body threw says more.
+        _ = try value.get()
+        throw error
+    }
+    return try value.get()
 }
 
 /// The text of a file, whole; empty where it cannot be read. Files of /proc have no size to read by.

@@ -37,6 +37,7 @@ import Testing
     ) throws -> AWSProfile {
         try withTemporaryDirectory { root in
             mkdir(root + "/.aws", 0o700)
+            defer { rmdir(root + "/.aws") }
             for (name, text) in [("credentials", Self.credentials), ("config", Self.config)] {
                 let descriptor = open("\(root)/.aws/\(name)", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
                 writeAll(descriptor, Array(text.utf8))
@@ -44,7 +45,6 @@ import Testing
                 close(descriptor)
             }
             defer { for name in ["credentials", "config"] { unlink("\(root)/.aws/\(name)") } }
-            defer { rmdir(root + "/.aws") }
             return try AWSProfile({ environment[$0] }, home: root, needsKey: needsKey)
         }
     }
