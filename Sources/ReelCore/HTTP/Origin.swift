@@ -72,6 +72,9 @@ package struct OriginRequest: Sendable {
     package var condition: Condition?
     /// The version that the answer has to be of, nil for what is remembered of the resource.
     package var version: ContentInformation?
+    /// A range of a resource that becomes longer, and has another version with each byte: what is remembered of it says
+    /// nothing, and no other place can be compared with it.
+    package var isGrowing = false
     /// The same as the cache keeps it, for a request for a range of its bytes: other mounts may have shared them. nil
     /// for all other requests.
     package var stored: Version?

@@ -163,14 +163,8 @@ struct HLSReading {
 
     private mutating func add(_ piece: PieceList.Piece) {
         guard playlist.obstacle == nil else { return }
-        if let before = playlist.pieces.last, before.cipher == nil, piece.cipher == nil, before.url == piece.url,
-            let first = before.range, let second = piece.range, first.upper == second.lower
-        {
-            playlist.pieces[playlist.pieces.count - 1] = PieceList.Piece(
-                url: piece.url, range: ByteRange(first.lower, second.upper), cipher: nil)
-        } else if playlist.pieces.count < HLSPlaylist.mostPieces {
-            playlist.pieces.append(piece)
-        } else {
+        PieceList.add(piece, to: &playlist.pieces)
+        if playlist.pieces.count > HLSPlaylist.mostPieces {
             refuse("it has more than \(HLSPlaylist.mostPieces) segments")
         }
     }

@@ -10,6 +10,25 @@ package struct PieceList: Sendable {
         package let range: ByteRange?
         /// nil if its bytes are those of the file.
         package let cipher: Cipher?
+
+        /// Both as one piece, where the other one lies right behind this one in the same resource.
+        package func joined(with next: Piece) -> Piece? {
+            guard cipher == nil, next.cipher == nil, url == next.url, let range, let more = next.range,
+                range.upper == more.lower
+            else { return nil }
+            return Piece(url: url, range: ByteRange(range.lower, more.upper), cipher: nil)
+        }
+
+        /// What it has behind the end of an earlier piece that it goes on from, without which it may begin later.
+        /// - Returns: empty if nothing, nil where it does not go on from that.
+        fileprivate func rest(after earlier: Piece) -> [Piece]? {
+            if self == earlier { return [] }
+            guard cipher == nil, earlier.cipher == nil, url == earlier.url, let range, let old = earlier.range,
+                (old.lower...old.upper).contains(range.lower), range.upper >= old.upper
+            else { return nil }
+            if range.upper == old.upper { return [] }
+            return [Piece(url: url, range: ByteRange(old.upper, range.upper), cipher: nil)]
+        }
     }
 
     /// AES-128 in CBC mode, padded as in PKCS #7 (RFC 8216, section 4.3.2.4).
@@ -41,13 +60,25 @@ package struct PieceList: Sendable {
     }
 
     /// The pieces that follow those of an earlier list, of which this one has the last in the same order.
+    /// - Parameter earlier: without two that `joined(with:)` makes one.
     /// - Returns: nil where it does not go on from there.
     package func rest(after earlier: [Piece]) -> [Piece]? {
-        guard let last = earlier.last, let place = pieces.lastIndex(of: last) else { return nil }
+        guard let last = earlier.last, let place = pieces.lastIndex(where: { $0.rest(after: last) != nil }) else {
+            return nil
+        }
         for (new, old) in zip(pieces[..<place].reversed(), earlier.dropLast().reversed())
         // Each list begins with the initialisation.
-        where new != old && new != earlier.first { return nil }
-        return Array(pieces[(place + 1)...])
+        where new.rest(after: old) != [] && new != earlier.first { return nil }
+        return (pieces[place].rest(after: last) ?? []) + pieces[(place + 1)...]
+    }
+
+    /// Adds a piece to those of a list, where ranges of one resource that lie one behind the other are one piece.
+    package static func add(_ piece: Piece, to pieces: inout [Piece]) {
+        if let joined = pieces.last?.joined(with: piece) {
+            pieces[pieces.count - 1] = joined
+        } else {
+            pieces.append(piece)
+        }
     }
 }
 

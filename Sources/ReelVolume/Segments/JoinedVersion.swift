@@ -7,8 +7,9 @@ final class JoinedVersion: Sendable {
     /// A piece, and what its origin has answered about it.
     struct Part: Sendable {
         let piece: PieceList.Piece
-        /// The information on the resource that the piece is, or lies in.
-        let resource: ContentInformation
+        /// The information on the resource that the piece is, or lies in; nil for a range of one that grows, which has
+        /// another version with each byte.
+        let resource: ContentInformation?
         /// Bytes of the file that it holds, deciphered and without padding.
         let length: Int64
     }
@@ -28,7 +29,17 @@ final class JoinedVersion: Sendable {
     /// - Parameter before: the version that it goes on from, to whose parts these are added, nil if none.
     /// - Returns: nil where the parts are too many, or their lengths no sum that a file can have.
     init?(_ more: [Part], mediaType: String, isGrowing: Bool, after before: JoinedVersion? = nil) {
-        let parts = (before?.parts ?? []) + more
+        var parts = before?.parts ?? []
+        for part in more {
+            // Whenever the list was looked at, one request asks for what lies in one resource.
+            if let last = parts.last, last.resource == nil, part.resource == nil,
+                let piece = last.piece.joined(with: part.piece)
+            {
+                parts[parts.count - 1] = Part(piece: piece, resource: nil, length: last.length + part.length)
+            } else {
+                parts.append(part)
+            }
+        }
         guard parts.count <= HLSPlaylist.mostPieces else { return nil }
         var (starts, length) = ([Int64](), Int64(0))
         starts.reserveCapacity(parts.count)
@@ -43,7 +54,7 @@ final class JoinedVersion: Sendable {
         self.isGrowing = isGrowing
         let tag = more.isEmpty ? nil : before?.information.validator.entityTag
         earlier = ((before?.earlier ?? []) + (tag.map { [$0] } ?? [])).suffix(Self.mostEarlier)
-        let modified = parts.lazy.compactMap(\.resource.validator.lastModified).max()
+        let modified = parts.lazy.compactMap(\.resource?.validator.lastModified).max()
         guard let digest = Self.digest(parts) else { return nil }
         information = ContentInformation(
             length: length, validator: Validator(entityTag: EntityTag("\"hls-\(digest)\""), lastModified: modified),
@@ -72,10 +83,10 @@ final class JoinedVersion: Sendable {
         defer { EVP_MD_CTX_free(context) }
         guard EVP_DigestInit_ex(context, EVP_sha256(), nil) == 1 else { return nil }
         for part in parts {
-            let (piece, validator) = (part.piece, part.resource.validator)
+            let (piece, validator) = (part.piece, part.resource?.validator)
             let words: [String] = [
-                piece.url.text, piece.range?.description ?? "", "\(part.length)", validator.entityTag?.opaque ?? "",
-                validator.lastModified.map { "\($0)" } ?? "", piece.cipher.map { $0.key.text } ?? "",
+                piece.url.text, piece.range?.description ?? "", "\(part.length)", validator?.entityTag?.opaque ?? "",
+                validator?.lastModified.map { "\($0)" } ?? "", piece.cipher.map { $0.key.text } ?? "",
                 piece.cipher.map { "\($0.initialVector.high) \($0.initialVector.low)" } ?? "",
             ]
             // No word has a line end in it.

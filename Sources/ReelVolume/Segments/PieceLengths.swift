@@ -20,13 +20,14 @@ final class PieceLengths: Sendable {
 
     /// - Parameters:
     ///   - file: the joined file's URL.
+    ///   - isGrowing: more are to come: a resource that holds several of them becomes longer.
     ///   - keys: deciphers the ends of encrypted pieces, which show the padding.
     func find(
-        _ pieces: [PieceList.Piece], of file: ResourceURL, keys: Segments,
+        _ pieces: [PieceList.Piece], of file: ResourceURL, isGrowing: Bool, keys: Segments,
         _ completion: @escaping Segments.Found<[JoinedVersion.Part]>
     ) {
         if pieces.isEmpty { return completion(.success([])) }
-        let search = Search(pieces, file, self, keys, completion)
+        let search = Search(pieces, file, isGrowing, self, keys, completion)
         for _ in 0..<min(Self.most, pieces.count) { search.next() }
     }
 
@@ -41,17 +42,19 @@ final class PieceLengths: Sendable {
 
         private let pieces: [PieceList.Piece]
         private let file: ResourceURL
+        private let isGrowing: Bool
         private let lengths: PieceLengths
         private let keys: Segments
         private let state: Lock<State>
         private let completion: Segments.Found<[JoinedVersion.Part]>
 
         init(
-            _ pieces: [PieceList.Piece], _ file: ResourceURL, _ lengths: PieceLengths, _ keys: Segments,
-            _ completion: @escaping Segments.Found<[JoinedVersion.Part]>
+            _ pieces: [PieceList.Piece], _ file: ResourceURL, _ isGrowing: Bool, _ lengths: PieceLengths,
+            _ keys: Segments, _ completion: @escaping Segments.Found<[JoinedVersion.Part]>
         ) {
             self.pieces = pieces
             self.file = file
+            self.isGrowing = isGrowing
             self.lengths = lengths
             self.keys = keys
             self.completion = completion
@@ -68,7 +71,7 @@ final class PieceLengths: Sendable {
                 }
                 guard let place else { return }
                 let piece = pieces[place]
-                if let part = lengths.remembered(piece) {
+                if let part = (isGrowing ? lengths.growing(piece) : nil) ?? lengths.remembered(piece) {
                     found(place, part)
                     continue
                 }
@@ -112,6 +115,12 @@ final class PieceLengths: Sendable {
 
     // MARK: One piece
 
+    /// A range says its own length, and nothing holds of a resource that becomes longer.
+    private func growing(_ piece: PieceList.Piece) -> JoinedVersion.Part? {
+        guard let range = piece.range, piece.cipher == nil else { return nil }
+        return JoinedVersion.Part(piece: piece, resource: nil, length: range.count)
+    }
+
     /// What the index has of a piece, nil if something is missing, or was contradicted.
     private func remembered(_ piece: PieceList.Piece) -> JoinedVersion.Part? {
         guard let known = services.store.information(for: piece.url.text), !known.isDoubted,
@@ -144,7 +153,10 @@ final class PieceLengths: Sendable {
     ) {
         let length: Int64
         switch stored(piece, of: resource) {
-        case .failure(let failure): return completion(.failure(failure))
+        case .failure(let failure):
+            // It may have become longer since.
+            services.doubt(piece.url)
+            return completion(.failure(failure))
         case .success(let found): length = found
         }
         let part = JoinedVersion.Part(piece: piece, resource: resource, length: length)
@@ -154,21 +166,22 @@ final class PieceLengths: Sendable {
         keys.key(at: cipher.key, of: file, limit: limit, services) { [self] result in
             switch result {
             case .failure(let failure): completion(.failure(failure))
-            case .success(let key): readPadding(part, of: file, key, limit, completion)
+            case .success(let key): readPadding(part, in: resource, of: file, key, limit, completion)
             }
         }
     }
 
     /// Reads the last block of an encrypted piece, whose last byte is the length of its padding (PKCS #7).
     private func readPadding(
-        _ part: JoinedVersion.Part, of file: ResourceURL, _ key: [UInt8], _ limit: Duration,
+        _ part: JoinedVersion.Part, in resource: ContentInformation, of file: ResourceURL, _ key: [UInt8],
+        _ limit: Duration,
         _ completion: @escaping Segments.Found<JoinedVersion.Part>
     ) {
         let end = ByteRange(part.length - PieceCipher.block, part.length)
         retrying(until: now() + limit, services) { [services] left, done in
             let collector = BlockCollector(services, done)
             let request = PieceRequest(
-                part.piece, of: part.resource, end, key: key, isDemanded: true, reason: .probe, of: file,
+                part.piece, of: resource, end, key: key, isDemanded: true, reason: .probe, of: file,
                 stallLimit: left, to: collector)
             guard let request else { return done(.failed(.wrongAnswer("a key that is none"))) }
             services.origin.start(request.request, request)
@@ -183,9 +196,9 @@ final class PieceLengths: Sendable {
                     bytes.suffix(Int(count)).allSatisfy({ $0 == count })
                 else { return completion(.failure(.wrongAnswer("an encrypted segment that its key does not open"))) }
                 let plain = JoinedVersion.Part(
-                    piece: part.piece, resource: part.resource, length: part.length - Int64(count))
+                    piece: part.piece, resource: resource, length: part.length - Int64(count))
                 services.store.remember(
-                    ContentInformation(length: plain.length, validator: part.resource.validator), for: part.piece.key,
+                    ContentInformation(length: plain.length, validator: resource.validator), for: part.piece.key,
                     checkedAt: wallClock())
                 completion(.success(plain))
             }

@@ -25,7 +25,7 @@ final class PieceRequest: ForwardingReceiver {
 
     /// nil for a key that is none.
     /// - Parameters:
-    ///   - resource: what is known of the resource; the answer has to agree.
+    ///   - resource: what is known of the resource; the answer has to agree. nil where it grows.
     ///   - range: of the piece's bytes, deciphered.
     ///   - key: where the piece has a cipher.
     ///   - file: the joined file's URL.
@@ -52,6 +52,7 @@ final class PieceRequest: ForwardingReceiver {
             url: piece.url, range: asked, condition: resource?.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, reason: reason, stallLimit: stallLimit)
         (request.limit, request.subject, request.version) = (limit, file, resource)
+        request.isGrowing = resource == nil
         self.request = request
         self.cipher = cipher
         self.receiver = receiver

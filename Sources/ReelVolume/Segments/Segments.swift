@@ -133,7 +133,7 @@ final class Segments: Origin {
                 let followed = last.flatMap { $0.isFollowed(moment) ? $0.version : nil }
                 let rest = followed.flatMap { list.rest(after: $0.parts.map(\.piece)) }
                 let before = rest == nil ? nil : followed
-                lengths.find(rest ?? list.pieces, of: url, keys: self) { [self] result in
+                lengths.find(rest ?? list.pieces, of: url, isGrowing: list.isGrowing, keys: self) { [self] result in
                     let found = result.flatMap { parts in
                         JoinedVersion(parts, mediaType: list.mediaType, isGrowing: list.isGrowing, after: before)
                             .map { .success(Known(version: $0, mark: mark, askedAt: now())) }

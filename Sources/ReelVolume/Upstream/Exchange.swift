@@ -85,7 +85,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         isOfPiece = request.subject.map { upstream.joined($0) != nil } ?? false
         attempt = Attempt(place: 0, origin: request.url.origin, range: request.range)
         places = place.map { [$0] } ?? [0]
-        guard let mirrors else { return }
+        guard let mirrors, !request.isGrowing else { return }
         let version = request.version?.length == nil ? upstream.known(request) : request.version
         self.version = version
         let mayMirror = upstream.mayMirror(request, version)

@@ -10,6 +10,26 @@ func succeed(_ words: [String], in directory: String = "/") throws -> String {
     return end.output
 }
 
+/// VLC plays it to a transport stream, as fast as it would show it. It refuses to run as root.
+/// - Parameters:
+///   - home: a folder that everybody may write to.
+///   - copy: in it.
+func vlc(_ words: [String], home: String, to copy: String) throws -> ChildProcess.End {
+    let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+    let quiet = ["cvlc", "-q", "--intf", "dummy", "--no-media-library"]
+    return try ChildProcess.run(
+        (geteuid() == 0 ? other : []) + quiet + ["--sout=#std{access=file,mux=ts,dst=\(copy)}"] + words
+            + ["vlc://quit"],
+        environment: ["HOME": home, "no_proxy": "127.0.0.1,localhost"], within: .seconds(90))
+}
+
+/// A line with a sum for each picture of a film, behind lines that begin with `#`.
+func pictureSums(of film: String) throws -> String {
+    try succeed(["ffmpeg", "-v", "error", "-i", film, "-map", "0:v", "-f", "framemd5", "-"])
+}
+
+func pictureCount(_ sums: String) -> Int { sums.split(separator: "\n").count { !$0.hasPrefix("#") } }
+
 /// True for a process that lives: a zombie with other threads does, as one of them may be deep in a sync.
 func isRunning(_ pid: pid_t) -> Bool {
     guard let fields = contents("/proc/\(pid)/stat")?.split(separator: ")").last?.split(separator: " ") else {

@@ -135,6 +135,26 @@ extension HLSPlaylist {
         #expect(list.rest(after: pieces(earlier)) == rest.map { pieces($0) })
     }
 
+    @Test(
+        "A newer list goes on from ranges of one resource where it has their end, however it cuts them",
+        arguments: [
+            ("f 0 5", "f 0 9", "f 5 9"), ("f 0 5", "f 0 5", ""), ("f 0 5", "f 3 9", "f 5 9"),
+            ("f 0 5", "f 5 9", "f 5 9"), ("f 0 5", "f 6 9", nil), ("f 0 5", "f 0 4", nil), ("f 2 5", "f 0 9", nil),
+            ("f 0 5", "g 0 9", nil), ("f 0 5,g 0 2", "f 3 5,g 0 3,h 0 1", "g 2 3,h 0 1"),
+            ("f 0 5,g 0 2", "f 3 6,g 0 3", nil), ("i 0 1,f 0 5", "i 0 1,f 4 7", "f 5 7"),
+        ] as [(String, String, String?)])
+    func goesOnInRanges(_ earlier: String, _ newer: String, _ rest: String?) {
+        func pieces(_ text: String) -> [PieceList.Piece] {
+            text.split(separator: ",").map { piece in
+                let words = piece.split(separator: " ")
+                let range = ByteRange(Int64(words[1])!, Int64(words[2])!)
+                return PieceList.Piece(url: base.resolve(String(words[0]))!, range: range, cipher: nil)
+            }
+        }
+        let list = PieceList(pieces(newer), mediaType: "video/mp2t", isGrowing: true)
+        #expect(list.rest(after: pieces(earlier)) == rest.map { pieces($0) })
+    }
+
     @Test("A list without an end is no obstacle where it may grow")
     func growing() throws {
         let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\na.ts\n"

@@ -15,21 +15,34 @@ private final class Broadcast: Sendable {
                 mediaType: "video/mp2t"))
     }
 
+    private static func start(_ number: Int) -> Int64 { segments[..<number].reduce(0) { $0 + $1.version.length } }
+
     private let window = Shared(0..<0)
     private let isOver = Shared(false)
+    /// The segments are ranges of one file.
+    private let isOneFile: Bool
     let server: ScriptedServer
 
-    init(_ first: Range<Int>) throws {
-        let (window, isOver) = (window, isOver)
+    init(_ first: Range<Int>, isOneFile: Bool = false) throws {
+        let (window, isOver, requests) = (window, isOver, Shared(Int64(0)))
         window.set(first)
+        self.isOneFile = isOneFile
         server = try ScriptedServer { request in
             let shown = window.value
             if request.path.hasSuffix(".m3u8") {
-                let lines = shown.map { "#EXTINF:2,\ns\($0).ts\n" }.joined()
+                let lines = shown.map { number in
+                    let range = "#EXT-X-BYTERANGE:\(Self.segments[number].version.length)@\(Self.start(number))\n"
+                    return "#EXTINF:2,\n" + (isOneFile ? range + "all.ts\n" : "s\(number).ts\n")
+                }.joined()
                 return ServerStep.answer(
                     200, [("Content-Type", "application/vnd.apple.mpegurl")],
                     body: "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:\(shown.lowerBound)\n\(lines)"
                         + (isOver.value ? "#EXT-X-ENDLIST\n" : ""))
+            }
+            if isOneFile {
+                // The next segment is being written: the file has another version for each request.
+                if !isOver.value { requests.change { $0 += 1 } }
+                return all(Self.start(shown.upperBound) + requests.value).answer(request)
             }
             // A player is a little behind: a segment stays for one more playlist.
             guard let number = Int(request.path.dropFirst(2).dropLast(3)),
@@ -43,17 +56,26 @@ private final class Broadcast: Sendable {
     func end() { isOver.set(true) }
 
     func bytes(_ numbers: Range<Int>) -> [UInt8] {
-        Self.segments[numbers].flatMap { $0.expectedBytes(ByteRange(0, $0.version.length)) }
+        let range = ByteRange(Self.start(numbers.lowerBound), Self.start(numbers.upperBound))
+        if isOneFile { return all(range.upper).expectedBytes(range) }
+        return Self.segments[numbers].flatMap { $0.expectedBytes(ByteRange(0, $0.version.length)) }
     }
     func length(_ numbers: Range<Int>) -> Int64 { Int64(bytes(numbers).count) }
+}
+
+/// The one file of all segments, of which so much was written.
+private func all(_ length: Int64) -> FileOrigin {
+    FileOrigin(
+        FileOrigin.Version(seed: 99, length: length, entityTag: "\"l\(length)\"", mediaType: "video/mp2t"))
 }
 
 /// `--growing`: HLS playlists without an end (EVENT, and live ones).
 @Suite(.plainAndSeldomEncrypted) struct GrowingListTests {
     private func with(
-        _ first: Range<Int>, growing: Bool = true, _ body: (Broadcast, VolumeFixture) throws -> Void
+        _ first: Range<Int>, growing: Bool = true, isOneFile: Bool = false,
+        _ body: (Broadcast, VolumeFixture) throws -> Void
     ) throws {
-        let broadcast = try Broadcast(first)
+        let broadcast = try Broadcast(first, isOneFile: isOneFile)
         defer { broadcast.server.stop() }
         let fixture = try VolumeFixture(
             broadcast.server.url("/film.m3u8").text, timeout: .seconds(20), prebuffer: 0, growing: growing)
@@ -61,9 +83,11 @@ private final class Broadcast: Sendable {
         try body(broadcast, fixture)
     }
 
-    @Test("A reader at the end of one that grows gets each new segment, and sees the end with the playlist's")
-    func event() throws {
-        try with(0..<2) { broadcast, fixture in
+    @Test(
+        "A reader at the end of one that grows gets each new segment, and sees the end with the playlist's",
+        arguments: [false, true])
+    func event(_ isOneFile: Bool) throws {
+        try with(0..<2, isOneFile: isOneFile) { broadcast, fixture in
             let file = try fixture.open("film.ts").get()
             #expect(file.wantsDirectIO)
             #expect(fixture.read(file, 0, 1 << 20) == .success(broadcast.bytes(0..<2)))
@@ -90,9 +114,11 @@ private final class Broadcast: Sendable {
         }
     }
 
-    @Test("A live one is all that was shown since the open, also where its first segments have gone")
-    func live() throws {
-        try with(2..<5) { broadcast, fixture in
+    @Test(
+        "A live one is all that was shown since the open, also where its first segments have gone",
+        arguments: [false, true])
+    func live(_ isOneFile: Bool) throws {
+        try with(2..<5, isOneFile: isOneFile) { broadcast, fixture in
             let file = try fixture.open("film.ts").get()
             #expect(fixture.read(file, 0, 1 << 20) == .success(broadcast.bytes(2..<5)))
             for last in 6...9 {
