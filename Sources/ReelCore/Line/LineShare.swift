@@ -38,9 +38,11 @@ package struct LineShare: Sendable {
     private static let well = 10.0
     private static let poor = 2.0
     /// A part of the line, and in bytes a second: what opens of other files cost is hardly felt, also where the line
-    /// was seen to bring little because nobody asked for more.
+    /// was seen to bring little because nobody asked for more. Each that may be a player gets as much.
     private static let least = 1.0 / 16
     private static let leastRate = 1024.0 * 1024
+    /// The part of the line that those get so together.
+    private static let mostOfFillers = 1.0 / 2
     private static let leastRateOfCommands = 64.0 * 1024
     /// A player for which bytes are fetched reports all the time; one that is silent for longer needs none.
     private static let memory = Duration.seconds(1)
@@ -123,11 +125,13 @@ package struct LineShare: Sendable {
     package mutating func pause(of rank: LineRank = .reader, now: Duration, limit: Double? = nil) -> Duration? {
         self.limit = limit
         adjust(now)
-        if rank.isFirst { return nil }
-        let fillers = fillers.pause(now: now)
-        let others = rank == .filler ? nil : others.pause(now: now)
-        let commands = rank == .command ? commands.pause(now: now) : nil
-        return [fillers, others, commands].compactMap { $0 }.max()
+        switch rank {
+        case .player, .beginner: return nil
+        case .filler: return fillers.pause(now: now)
+        // What fillers owe is no debt of theirs: these would take all that is paid off.
+        case .reader: return others.pause(now: now)
+        case .command: return [others.pause(now: now), commands.pause(now: now)].compactMap { $0 }.max()
+        }
     }
 
     /// Whether another file needs the line, so that this one fetches nothing that it could do without if no player
@@ -142,7 +146,10 @@ package struct LineShare: Sendable {
         guard let ahead = isWaited ? 0 : neediest(now, isSure: rank == .filler) else { return nil }
         let part = max(Self.least, (ahead - Self.poor) / (Self.well - Self.poor))
         let leastRate = rank == .command ? Self.leastRateOfCommands : Self.leastRate
-        return max(part * line, min(leastRate, limit.map { $0 * Self.least } ?? .infinity))
+        let each = min(leastRate, limit.map { $0 * Self.least } ?? .infinity)
+        guard rank == .filler else { return max(part * line, each) }
+        let all = each * Double(needs.values.count { !$0.isSure })
+        return max(part * line, each, min(all, line * Self.mostOfFillers))
     }
 
     /// - Parameter isSure: of those alone that surely are players.

@@ -61,7 +61,8 @@ struct Cursor: Hashable, Sendable {
     /// The reader takes bytes at a pace of its own, as players do: when it was measured last, or for good.
     var isPaced: Bool { pace != nil || hasLeisure }
     /// The most bytes a second that it took while it had leisure, nil until it had some twice in a row: on a busy
-    /// machine a copy has to wait for a processor now and then.
+    /// machine a copy has to wait for a processor now and then. Once is enough where a program reads many files, as a
+    /// server does that hands on films to many players: those that show their pace first would keep the others from it.
     private(set) var pace: Double?
     /// When its rate was measured last, it asked for nothing for a quarter of the time.
     private(set) var hasLeisure = false
@@ -109,13 +110,13 @@ struct Cursor: Hashable, Sendable {
         // Of reads that the kernel sends at once, threads may bring the first one last.
         if range.lower == 0, beginning == .elsewhere, start <= range.upper { (beginning, start) = (.head, 0) }
         measuredBytes += max(0, range.upper - position)
-        if !isKept { leisure += max(.zero, now - lastRead) }
+        if !isKept || isScan { leisure += max(.zero, now - lastRead) }
         if now - measuredSince >= .seconds(1) || measuredBytes >= Readahead.telling && now > measuredSince {
             let elapsed = now - measuredSince
             let fresh = Double(measuredBytes) / elapsed.seconds
             let hadLeisure = hasLeisure
             hasLeisure = fresh < Readahead.fastestPlayer && leisure > elapsed / 4
-            if hadLeisure, hasLeisure { pace = max(pace ?? 0, fresh) }
+            if hasLeisure, hadLeisure || isScan { pace = max(pace ?? 0, fresh) }
             rate = fresh
             measuredSince = now
             measuredBytes = 0

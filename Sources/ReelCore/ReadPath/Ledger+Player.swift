@@ -38,8 +38,10 @@ extension Ledger {
     /// Since when the read waits that has waited longest, nil if none waits.
     package var waitsSince: Duration? { planner.waiting.all.map(\.parkedAt).min() }
 
+    /// A server that hands on films to many opens as many files as a scanner, which reads little of each.
     private func isPlaying(_ cursor: Cursor, _ now: Duration) -> Bool {
-        (limits.isScan ? cursor.isPaced : cursor.isPlayer) && isThere(cursor, now)
+        guard isThere(cursor, now) else { return false }
+        return cursor.isPaced || cursor.isPlayer && (!limits.isScan || cursor.run >= Readahead.proof)
     }
 
     private func isThere(_ cursor: Cursor, _ now: Duration) -> Bool {

@@ -127,11 +127,30 @@ private let player = ObjectIdentifier(film)
         share.tell(ObjectIdentifier(copy), ahead: 0, by: .filler, now: .seconds(1))
         #expect(pauses() == [])
         share.tell(player, ahead: 1, now: .seconds(1))
-        #expect(pauses() == [.filler, .reader, .command])
+        #expect(pauses() == [.filler])
         share.tell(player, ahead: nil, now: .seconds(1))
         #expect(pauses() == [])
         let cleared = share.readerWaits(as: .beginner, now: .seconds(1))
         #expect(cleared == [.command, .filler] && pauses() == [.command])
+    }
+
+    /// Each of them gets what a film usually takes, until that is half of the line: ten films of which nothing is known
+    /// begin, and those whose pace shows first would keep the others from showing theirs.
+    @Test(arguments: [(1, 1.0), (4, 4.0), (9, 6.25)]) func manyThatMayBePlayersGetMore(_ count: Int, _ expected: Double)
+    {
+        let films = (0..<count).map { _ in Film() }
+        var share = LineShare()
+        share.took(6_250_000, charged: 0, now: .milliseconds(500))
+        var (now, bytes) = (Duration.seconds(1), 0.0)
+        while now < .seconds(11) {
+            share.tell(player, ahead: 1, now: now)
+            for film in films { share.tell(ObjectIdentifier(film), ahead: 0, by: .filler, now: now) }
+            let isGoing = share.pause(of: .filler, now: now) == nil
+            if isGoing { bytes += 125_000 }
+            share.took(125_000, charged: isGoing ? 125_000 : 0, by: .filler, now: now)
+            now += .milliseconds(10)
+        }
+        #expect(abs(bytes / 10e6 - expected) < 0.15 * expected, "\(bytes / 10e6)")
     }
 
     @Test func theNeediestPlayerCounts() {
@@ -269,6 +288,19 @@ private let player = ObjectIdentifier(film)
         read(&ledger, number, in: .zero, waits: true, from: &now)
         #expect(shown == paced)
         #expect(ledger.rank(now: now) == rank)
+    }
+
+    @Test func whatReadsOnInAProgramOfManyFilesMayPlayAndPlaysForGoodAfterASecondOfLeisure() {
+        var ledger = ledger(there: [ByteRange(0, 1 << 30)])
+        ledger.limits.isScan = true
+        var (now, ranks) = (Duration.zero, [LineRank]())
+        for number in 0..<110 {
+            // The third second has leisure.
+            let waits = !(40..<50).contains(number)
+            read(&ledger, number, in: .seconds(1) / 20, waits: waits, from: &now)
+            if [3, 5, 39, 65, 105].contains(number) { ranks.append(ledger.rank(now: now)) }
+        }
+        #expect(ranks == [.reader, .filler, .filler, .player, .player])
     }
 
     @Test func whoReadsTheFirstBytesMayBeginUnlessItScans() {

@@ -254,20 +254,22 @@ import Testing
         #expect(players[0].requests == players[1].requests)
     }
 
-    @Test func aScannerIsNoPlayerBeforeItHasAPaceOfItsOwn() {
+    @Test func aScannerIsNoPlayerBeforeItReadsOnAndIsShownAsOneWithItsPace() {
         var player = Player(length: gigabyte)
         player.ledger.limits.isScan = true
-        for _ in 0..<64 { player.readOn() }
+        for _ in 0..<4 { player.readOn() }
         #expect(!player.ledger.hasPlayer(now: player.now))
         player.ledger.limits.isScan = false
         #expect(player.ledger.hasPlayer(now: player.now))
         player.ledger.limits.isScan = true
+        for _ in 0..<60 { player.readOn() }
+        #expect(player.ledger.hasPlayer(now: player.now) && !player.ledger.isShownPlaying(now: player.now))
         // Half a megabyte a second.
         for _ in 0..<16 {
             player.now += .milliseconds(250)
             player.readOn()
         }
-        #expect(player.ledger.hasPlayer(now: player.now))
+        #expect(player.ledger.isShownPlaying(now: player.now))
     }
 
     @Test func fourMegabytesReadCostNoMoreThanEight() {
