@@ -143,7 +143,7 @@ extension TransportConfiguration {
         let others = options.mirrors + (options.via.map { [$0] } ?? [])
         mirrorOrigins = Set(others.filter { $0.scheme == "https" || source?.scheme == "http" }.map(\.origin))
         if let via = options.via, options.viaCredentials { trustedOrigins?.insert(via.origin) }
-        netrcFile = SourceDirectory.homeDirectory().map { $0 + "/.netrc" }
+        netrcFile = SourceDirectory.netrcFile
         if source?.fileProtocol == .sftp { ssh = try SSHAccess(options, host: source?.host ?? "") }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
         if let agent = options.userAgent { userAgent = agent }
@@ -184,7 +184,7 @@ extension VolumeOptions {
         _ options: MountOptions, _ news: NewsDesk?, folder: [String] = [], tier: TierPlace?, _ trouble: LoginTrouble
     ) {
         let getsSecrets = options.givesListsSecrets
-        let netrc = SourceDirectory.homeDirectory().map { $0 + "/.netrc" }
+        let netrc = SourceDirectory.netrcFile
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
             keepNext: options.keepNext, keepNew: options.keepNew,

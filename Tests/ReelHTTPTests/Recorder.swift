@@ -100,8 +100,6 @@ func withTransport(
     defer { server.stop() }
     var configuration = TransportConfiguration(version: "test")
     configuration.usesProxies = false
-    // The machine's own netrc is no part of a test.
-    configuration.netrcFile = "/dev/null"
     change(&configuration)
     let origin = try CurlOrigin(configuration)
     defer { origin.shutdown() }

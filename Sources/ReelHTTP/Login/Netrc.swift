@@ -26,8 +26,8 @@ package struct Netrc {
     private var lookedAt: Duration?
     private static let interval = Duration.seconds(1)
 
-    /// - Parameter path: nil: `~/.netrc`.
-    package init(_ path: String?) { self.path = path ?? Self.homeFile }
+    /// - Parameter path: nil: none.
+    package init(_ path: String?) { self.path = path }
 
     /// The login of a host; nil if the file has none.
     /// - Parameter moment: on the clock of `now()`.
@@ -95,11 +95,6 @@ package struct Netrc {
             return String(decoding: cursor.take { !isBlank($0) }, as: UTF8.self)
         }
         return String(decoding: quotedRest(&cursor), as: UTF8.self)
-    }
-
-    private static var homeFile: String? {
-        if let home = getenv("HOME") { return String(cString: home) + "/.netrc" }
-        return Account.own?.home.map { $0 + "/.netrc" }
     }
 
     private mutating func look(_ path: String, at moment: Duration) {

@@ -31,7 +31,7 @@ package struct TransportConfiguration: Sendable {
     package var line = Line()
     /// How SFTP servers are trusted, and asked.
     package var ssh = SSHAccess()
-    /// The path of a file of credentials, nil for `~/.netrc`.
+    /// The path of a file of credentials, nil if there is none.
     package var netrcFile: String?
     /// Runs the command that prints a bearer token, and delivers the token, or nil if there is none. Is nil if there is
     /// no such command. The transport runs it once at a time. It must not block.

@@ -73,4 +73,7 @@ enum SourceDirectory {
         guard let known = Account.own?.home, known.hasPrefix("/") else { return said }
         return known
     }
+
+    /// The file of logins that the user has, or may yet make.
+    static var netrcFile: String? { homeDirectory().map { $0 + "/.netrc" } }
 }

@@ -44,7 +44,6 @@ import Testing
         var configuration = TransportConfiguration(version: "test")
         configuration.certificateAuthorities = authorities
         configuration.usesProxies = false
-        configuration.netrcFile = "/dev/null"
         return try CurlOrigin(configuration)
     }
 

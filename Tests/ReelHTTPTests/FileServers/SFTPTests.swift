@@ -91,7 +91,6 @@ extension SSHServer {
     fileprivate func origin(_ lines: String = "") throws -> CurlOrigin {
         var configuration = TransportConfiguration(version: "test")
         configuration.usesProxies = false
-        configuration.netrcFile = "/dev/null"
         configuration.ssh.knownHosts = try knownHosts(lines)
         configuration.ssh.privateKey = userKey
         configuration.ssh.user = user

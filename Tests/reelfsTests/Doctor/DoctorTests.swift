@@ -13,7 +13,6 @@ import Testing
 struct DoctorTests {
     private static func origin() throws -> CurlOrigin {
         var transport = TransportConfiguration(version: "test")
-        transport.netrcFile = "/dev/null"
         transport.usesProxies = false
         return try CurlOrigin(transport)
     }
