@@ -141,11 +141,20 @@ extension EndToEnd {
             }
         }
 
-        /// Eight seconds of film in segments of one, written as fast as they play: each a file, or a range of one file.
+        private static let event = ["-hls_playlist_type", "event"]
+
+        /// Eight seconds of film in segments of one, written as fast as they play.
         @Test(
             "A player follows a broadcast of HLS from its open to its end",
-            arguments: [("ffmpeg", []), ("ffmpeg", ["-hls_flags", "single_file"]), ("mpv", []), ("cvlc", [])])
-        func broadcast(_ name: String, _ flags: [String]) throws {
+            arguments: [
+                ("ffmpeg", event), ("mpv", event), ("cvlc", event),
+                // Ranges of one file.
+                ("ffmpeg", event + ["-hls_flags", "single_file"]),
+                ("mpv", event + ["-hls_segment_type", "fmp4"]),
+                // Live: the first two segments go on the way.
+                ("ffmpeg", ["-hls_list_size", "6", "-hls_flags", "delete_segments"]),
+            ])
+        func broadcast(_ name: String, _ kind: [String]) throws {
             guard isProgram(name), isProgram("ffmpeg") else { try Test.cancel("\(name) is not installed") }
             try withServer { scene, root, server in
                 let list = root + "/film.m3u8"
@@ -153,15 +162,16 @@ extension EndToEnd {
                     [
                         "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i",
                         "testsrc=size=320x180:rate=25:duration=8", "-c:v", "mpeg2video", "-b:v", "1M", "-g", "25",
-                        "-f", "hls", "-hls_time", "1", "-hls_playlist_type", "event",
-                    ] + flags + [list])
+                        "-f", "hls", "-hls_time", "1",
+                    ] + kind + [list])
                 defer { recorder.signal(SIGTERM) }
                 let parts = { (contents(list) ?? "").split(separator: "\n").count { $0.hasPrefix("#EXTINF") } }
                 try #require(eventually(within: .seconds(20)) { parts() >= 2 })
                 // VLC runs as another user.
                 let others = name == "cvlc" && geteuid() == 0 ? ["--allow-other"] : []
                 let mount = try scene.mount(server.url + "film.m3u8", ["--growing", "--timeout", "20"] + others)
-                let (remote, home) = (mount.file("film.ts"), scene.work("home"))
+                let remote = mount.file(kind.contains("fmp4") ? "film.mp4" : "film.ts")
+                let home = scene.work("home")
                 mkdir(home, 0o777)
                 for path in [scene.folder, home] { chmod(path, path == home ? 0o777 : 0o711) }
                 let copy = home + "/copy.ts"

@@ -76,19 +76,46 @@ import Testing
         }
     }
 
+    /// Caches 1000 bytes of the film, each a 7, and remembers their version.
+    private func cache(
+        _ services: Services, _ store: Store, mirror mark: Int64 = 0, checkedAt: Int64
+    ) throws -> [UInt8] {
+        let known = ContentInformation(
+            length: 1000, validator: Validator(entityTag: nil, lastModified: Self.date).at(mirror: mark))
+        store.remember(known, for: Self.film.text, checkedAt: checkedAt)
+        let key = services.keys.key(of: Self.film, known)
+        let bytes = [UInt8](repeating: 7, count: 1000)
+        let object = try store.object(for: Version(key: key, validator: known.validator, length: 1000))
+        try bytes.withUnsafeBytes { try object.write($0, at: 0) }
+        store.commit()
+        return bytes
+    }
+
+    @Test(
+        "A mirror may have what is remembered of a resource, but not what that has grown to", arguments: [false, true])
+    func growing(_ isGrowing: Bool) throws {
+        try withServices { services, origin, store in
+            _ = try cache(services, store, checkedAt: 0)
+            let receiver = Receiver()
+            var request = OriginRequest(url: Self.film, range: ByteRange(0, 4), reason: .demand)
+            request.isGrowing = isGrowing
+            services.origin.start(request, receiver)
+            #expect(eventually { origin.paths.count == 1 })
+            origin.fail(0, .status(503, retryAfter: nil))
+            if isGrowing {
+                #expect(receiver.end == .status(503, retryAfter: nil))
+                #expect(origin.paths.count == 1)
+            } else {
+                // The block that is compared.
+                #expect(eventually { origin.paths.count == 2 })
+            }
+        }
+    }
+
     @Test func bytesOfAMirrorThatAreTheSourcesStayWhereItsLengthIsAskedForAgain() throws {
         try withServices { services, origin, store in
             let mark = try #require(services.upstream.mirrors).mark(of: 1)
-            let known = ContentInformation(
-                length: 1000, validator: Validator(entityTag: nil, lastModified: Self.date).at(mirror: mark))
-            store.remember(known, for: Self.film.text, checkedAt: Services.doubted)
-            let key = services.keys.key(of: Self.film, known)
-            let bytes = [UInt8](repeating: 7, count: 1000)
-            do {
-                let object = try store.object(for: Version(key: key, validator: known.validator, length: 1000))
-                try bytes.withUnsafeBytes { try object.write($0, at: 0) }
-                store.commit()
-            }
+            let bytes = try cache(services, store, mirror: mark, checkedAt: Services.doubted)
             let ended = Monitor<Result<ContentInformation, VolumeError>?>(nil)
             InformationLoader(FileTable(services), services).load(Self.film) { result in
                 ended.withLock { $0 = result }
