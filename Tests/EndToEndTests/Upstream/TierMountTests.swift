@@ -4,23 +4,23 @@ import ReelThreads
 import TestKit
 import Testing
 
+private func status(_ mount: Mounted) throws -> String {
+    try ChildProcess.run([program, "status", mount.path]).output
+}
+
+/// Bytes that a mount has read from the tier, and whether it leaves that out.
+private func tier(_ mount: Mounted) throws -> (read: Int64, isAvoided: Bool) {
+    let text = try ChildProcess.run([program, "status", "--json", mount.path]).output
+    let tier = try #require(text.firstMatch(of: /"tier":\{[^}]*\}/)).output
+    let read = try #require(tier.firstMatch(of: /"readBytes":(\d+)/)).output.1
+    return (try #require(Int64(read)), tier.contains("\"isAvoided\":true"))
+}
+
 extension EndToEnd {
     /// Mounts that share a bucket of a real service (`--tier`).
     @Suite struct TierMountTests {
         /// What each mount asks the origin for: the version, and the first bytes with it.
         private static let proof: Int64 = 700_000
-
-        private func status(_ mount: Mounted) throws -> String {
-            try ChildProcess.run([program, "status", mount.path]).output
-        }
-
-        /// Bytes that a mount has read from the tier, and whether it leaves that out.
-        private func tier(_ mount: Mounted) throws -> (read: Int64, isAvoided: Bool) {
-            let text = try ChildProcess.run([program, "status", "--json", mount.path]).output
-            let tier = try #require(text.firstMatch(of: /"tier":\{[^}]*\}/)).output
-            let read = try #require(tier.firstMatch(of: /"readBytes":(\d+)/)).output.1
-            return (try #require(Int64(read)), tier.contains("\"isAvoided\":true"))
-        }
 
         @Test(
             "What one mount has fetched another one reads from a bucket of rclone, and the keys are nowhere to be seen")
@@ -100,7 +100,10 @@ extension EndToEnd {
                 #expect(try status(second).contains("tier    s3://films/tier: "))
             }
         }
+    }
 
+    /// What comes from the bucket and what from the origin depends on how soon the bucket answers.
+    @Suite struct TierSerialTests {
         @Test("Mounts that play a film one after the other fetch it once, and a last one plays without its origin")
         func fleet() throws {
             let film = FileOrigin(length: 24 << 20)
