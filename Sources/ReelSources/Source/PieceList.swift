@@ -19,7 +19,7 @@ package struct PieceList: Sendable {
             return Piece(url: url, range: ByteRange(range.lower, more.upper), cipher: nil)
         }
 
-        /// What it has behind the end of an earlier piece that it goes on from, without which it may begin later.
+        /// What lies behind the end of an earlier piece that this one goes on from; it may begin later than that.
         /// - Returns: empty if nothing, nil where it does not go on from that.
         fileprivate func rest(after earlier: Piece) -> [Piece]? {
             if self == earlier { return [] }
