@@ -128,7 +128,7 @@ package struct LineShare: Sendable {
         switch rank {
         case .player, .beginner: return nil
         case .filler: return fillers.pause(now: now)
-        // What fillers owe is no debt of theirs: these would take all that is paid off.
+        // Fillers pay for themselves: they would take whatever is paid off, and leave a reader nothing.
         case .reader: return others.pause(now: now)
         case .command: return [others.pause(now: now), commands.pause(now: now)].compactMap { $0 }.max()
         }

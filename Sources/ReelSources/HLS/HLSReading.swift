@@ -163,8 +163,11 @@ struct HLSReading {
 
     private mutating func add(_ piece: PieceList.Piece) {
         guard playlist.obstacle == nil else { return }
-        PieceList.add(piece, to: &playlist.pieces)
-        if playlist.pieces.count > HLSPlaylist.mostPieces {
+        if let joined = playlist.pieces.last?.joined(with: piece) {
+            playlist.pieces[playlist.pieces.count - 1] = joined
+        } else if playlist.pieces.count < HLSPlaylist.mostPieces {
+            playlist.pieces.append(piece)
+        } else {
             refuse("it has more than \(HLSPlaylist.mostPieces) segments")
         }
     }

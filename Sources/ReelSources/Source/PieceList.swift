@@ -71,15 +71,6 @@ package struct PieceList: Sendable {
         where new.rest(after: old) != [] && new != earlier.first { return nil }
         return (pieces[place].rest(after: last) ?? []) + pieces[(place + 1)...]
     }
-
-    /// Adds a piece to those of a list, where ranges of one resource that lie one behind the other are one piece.
-    package static func add(_ piece: Piece, to pieces: inout [Piece]) {
-        if let joined = pieces.last?.joined(with: piece) {
-            pieces[pieces.count - 1] = joined
-        } else {
-            pieces.append(piece)
-        }
-    }
 }
 
 /// A file that is no resource of its own: a document lists the resources that hold its bytes.

@@ -174,8 +174,7 @@ final class PieceLengths: Sendable {
     /// Reads the last block of an encrypted piece, whose last byte is the length of its padding (PKCS #7).
     private func readPadding(
         _ part: JoinedVersion.Part, in resource: ContentInformation, of file: ResourceURL, _ key: [UInt8],
-        _ limit: Duration,
-        _ completion: @escaping Segments.Found<JoinedVersion.Part>
+        _ limit: Duration, _ completion: @escaping Segments.Found<JoinedVersion.Part>
     ) {
         let end = ByteRange(part.length - PieceCipher.block, part.length)
         retrying(until: now() + limit, services) { [services] left, done in

@@ -171,9 +171,7 @@ extension EndToEnd {
                 let others = name == "cvlc" && geteuid() == 0 ? ["--allow-other"] : []
                 let mount = try scene.mount(server.url + "film.m3u8", ["--growing", "--timeout", "20"] + others)
                 let remote = mount.file(kind.contains("fmp4") ? "film.mp4" : "film.ts")
-                let home = scene.work("home")
-                mkdir(home, 0o777)
-                for path in [scene.folder, home] { chmod(path, path == home ? 0o777 : 0o711) }
+                let home = scene.openHome()
                 let copy = home + "/copy.ts"
                 let end =
                     switch name {

@@ -467,9 +467,7 @@ import Testing
             }
             let server = try RealServer(.nginx, root: root, place: scene.work("server"))
             defer { server.stop() }
-            let home = scene.work("home")
-            mkdir(home, 0o777)
-            for path in [scene.folder, home] { chmod(path, path == home ? 0o777 : 0o711) }
+            let home = scene.openHome()
             try withServing(server.url, cache: scene.cache) { serving in
                 let end = try vlc(["--start-time=4", serving.files + "a.mp4"], home: home, to: home + "/a.ts")
                 let count = try ChildProcess.run([

@@ -12,7 +12,7 @@ func succeed(_ words: [String], in directory: String = "/") throws -> String {
 
 /// VLC plays it to a transport stream, as fast as it would show it. It refuses to run as root.
 /// - Parameters:
-///   - home: a folder that everybody may write to.
+///   - home: of `Scene.openHome`.
 ///   - copy: in it.
 func vlc(_ words: [String], home: String, to copy: String) throws -> ChildProcess.End {
     let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]

@@ -37,6 +37,15 @@ final class Scene: Sendable {
     /// A path for the test's own files.
     func work(_ name: String) -> String { folder + "/work/" + name }
 
+    /// A folder that everybody may write to, as the home of a program that refuses to run as root. - Returns: its path.
+    func openHome() -> String {
+        let home = work("home")
+        mkdir(home, 0o777)
+        chmod(home, 0o777)
+        chmod(folder, 0o711)
+        return home
+    }
+
     /// - Parameter on: the name of another mount point of this scene.
     @discardableResult
     func mount(

@@ -72,11 +72,12 @@ import Testing
     @Test func aPlaceThatFailedIsAskedLast() throws {
         let mirrors = try mirrors()
         mirrors.began(at: 0)
+        mirrors.took(5, from: 0)
         mirrors.ended(at: 0, isUnwell: true)
         #expect(order(mirrors, request()) == [1, 2, 0] && order(mirrors, request(.hedge)) == [2, 0, 1])
         mirrors.avoid(1)
         #expect(order(mirrors, request()) == [2, 0, 1])
-        #expect(mirrors.status.map(\.isAvoided) == [true, true, false])
+        #expect(mirrors.status.map(\.isAvoided) == [true, true, false] && mirrors.status[0].bytes == 5)
     }
 
     @Test func aSharedCacheIsAskedFirstButForWhatOnlyTheSourceKnows() throws {
