@@ -45,10 +45,13 @@ final class SimulatedWorld {
     }
 
     /// A mount with a cache and a transport of its own, which ends with the simulation.
+    /// - Parameter wire: a round trip, and the bytes a second that it carries of all answers together, nil if each comes
+    ///   as `transport` says.
     func mount(
-        _ source: String, _ options: VolumeOptions, cap: Int64 = 1 << 30, finder: (any PlaceFinder)? = nil
+        _ source: String, _ options: VolumeOptions, cap: Int64 = 1 << 30, finder: (any PlaceFinder)? = nil,
+        wire: (trip: Duration, capacity: Int64)? = nil
     ) throws -> Mount {
-        let origin = Self.transport(servers)
+        let origin = Self.transport(servers, wire: wire)
         count += 1
         let store = try Store(
             directory: place + "/cache\(count - 1)", source: source, limits: CacheLimits(cap: cap),
@@ -66,9 +69,12 @@ final class SimulatedWorld {
 
     /// A line that is as quick as servers are near: what is slow is what a test made slow.
     private static func transport(
-        _ servers: [String: SimulatedTransport.Server], _ line: Line = Line()
+        _ servers: [String: SimulatedTransport.Server], _ line: Line = Line(),
+        wire: (trip: Duration, capacity: Int64)? = nil
     ) -> SimulatedTransport {
-        SimulatedTransport(servers, line, pace: (latency: .milliseconds(10), bytesPerSecond: 20_000_000), seed: 1)
+        SimulatedTransport(
+            servers, line, pace: (latency: wire?.trip ?? .milliseconds(10), bytesPerSecond: 20_000_000),
+            capacity: wire?.capacity, seed: 1)
     }
 
     /// A bucket at `http://bucket`.

@@ -212,8 +212,9 @@ extension KernelCaller {
     }
 
     /// Begins a read, and leaves the waiting for its answer to the test.
-    func park(_ file: any FileHandle, _ offset: Int64, _ count: Int) -> TestRead {
-        let read = TestRead()
+    /// - Parameter thread: that reads, nil if it is not known.
+    func park(_ file: any FileHandle, _ offset: Int64, _ count: Int, by thread: Int32? = nil) -> TestRead {
+        let read = TestRead(by: thread)
         let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1)
         defer { bytes.deallocate() }
         switch filesystem.read(file, offset: offset, into: bytes, park: { read }) {
@@ -298,6 +299,9 @@ extension KernelCaller {
 
 final class TestRead: ParkedRead {
     private let answer = Monitor<[Result<[UInt8], VolumeError>]>([])
+    let thread: Int32?
+
+    init(by thread: Int32? = nil) { self.thread = thread }
 
     func succeed(_ bytes: UnsafeRawBufferPointer) {
         let copy = Array(bytes)

@@ -4,9 +4,12 @@ import ReelThreads
 /// One request and its answer.
 ///
 /// `@unchecked Sendable`: only the thread of its transport uses what changes.
-package final class SimulatedExchange: RequestControl, @unchecked Sendable {
+package final class SimulatedExchange: RequestControl, GatedRequest, @unchecked Sendable {
     private let handle: RequestHandle
-    private let request: OriginRequest
+    package private(set) var request: OriginRequest
+    package var payment = LinePayment()
+    /// No file server is simulated, which could not be paused.
+    package let canPause = true
     private let receiver: any OriginReceiver
     private let transport: SimulatedTransport
     private var url: ResourceURL
@@ -20,7 +23,11 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     private var mayGoOn = false
     private var isOver = false
     private var delivered: Int64 = 0
-    private var lastByte = Duration.zero
+    private(set) var lastByte = Duration.zero
+    /// Bytes of the body that the line has brought, and that were not taken: they stand in the socket.
+    private var unread: Int64 = 0
+    /// More of them are on their way.
+    private var isComing = false
     private var bytesPerSecond: Int64 = 1
     /// Steps of an answer that was left for another one are not done.
     private var turn = 0
@@ -36,25 +43,60 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     // MARK: Control
 
     package func cancel(_ handle: RequestHandle) { transport.perform { [self] in finish(.cancelled) } }
-    package func promote(_ handle: RequestHandle) {}
+    package func promote(_ handle: RequestHandle) { transport.perform { [self] in request.promote() } }
     package func resume(_ handle: RequestHandle) {
         transport.perform { [self] in
             mayGoOn = true
-            guard isPaused else { return }
-            isPaused = false
-            Simulation.tell("\(path) goes on after \(delivered) bytes")
-            lastByte = now()
-            step(turn)
+            resume()
         }
     }
 
     // MARK: On the transport's thread
 
+    package var rank: LineRank { request.rank(for: handle.rank) }
+    package var silence: Duration { now() - lastByte }
+    /// It was asked for, and may not begin.
+    private var isHeld: Bool { payment.isGated }
+
     func begin() {
+        if handle.isPromoted { request.promote() }
         if handle.isCancelled { return finish(.cancelled) }
         if transport.line.isOffline { return finish(.away(.offline)) }
+        lastByte = now()
+        if transport.wire.admits(self) { return send() }
+        Simulation.tell("\(path) is held back")
+        waitHeld()
+    }
+
+    /// While others get bytes, waiting is no stall.
+    private func waitHeld() {
+        let left = max(lastByte, transport.wire.lastByte) + request.stallLimit - now()
+        guard left > .zero else { return finish(.timedOut) }
+        transport.after(left) { [self] in if isHeld, !isOver { waitHeld() } }
+    }
+
+    private func send() {
+        lastByte = now()
         receiver.sent()
         ask()
+    }
+
+    /// The line has room for it again.
+    func goOn() {
+        if !isOver { turn > 0 ? resume() : send() }
+    }
+
+    private func resume() {
+        guard isPaused else { return }
+        isPaused = false
+        Simulation.tell("\(path) goes on after \(delivered) bytes")
+        lastByte = now()
+        unread > 0 || isComing ? takeUnread() : step(turn)
+    }
+
+    /// What can be asked for again ends for a request of more weight.
+    func yields() {
+        if turn > 0, receiver.yields() { finish(.cancelled) }
     }
 
     private func ask() {
@@ -114,12 +156,12 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     private func step(_ number: Int) {
         guard !isOver, !isPaused, number == turn else { return }
         // The connection stays open, and the body has not ended.
-        guard let step = steps.popFirst() else { return silence() }
+        guard let step = steps.popFirst() else { return fallSilent() }
         switch step {
         case .head(let status, let headers): head(status, headers)
         case .raw(let text): raw(text)
         case .body(let bytes): bytes.withUnsafeBytes { give($0) }
-        case .generated(let bytes, let range): generated(bytes, range, piece: 64 << 10, nil)
+        case .generated(let bytes, let range): generated(bytes, range, piece: transport.wire.piece, nil)
         case .drip(let bytes, let range, let piece, let pause): generated(bytes, range, piece: Int64(piece), pause)
         case .endless(let bytes):
             steps = [.generated(bytes, ByteRange(0, 1 << 30))]
@@ -128,8 +170,8 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
             steps.insert(step, at: steps.startIndex)
             Array(text.utf8).withUnsafeBytes { give($0, then: pause ?? .milliseconds(1)) }
         case .wait: later(.zero)
-        case .pause(let pause): pause > silenceLeft ? silence() : later(pause)
-        case .stall: silence()
+        case .pause(let pause): pause > silenceLeft ? fallSilent() : later(pause)
+        case .stall: fallSilent()
         case .reset: finish(.interrupted(hasHead ? "reset" : "reset before an answer"))
         case .close: close()
         }
@@ -141,7 +183,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     private var silenceLeft: Duration { request.stallLimit - (now() - lastByte) }
 
     /// No byte comes any more.
-    private func silence() {
+    private func fallSilent() {
         let turn = turn
         transport.after(max(.zero, silenceLeft)) { [self] in
             if !isPaused, turn == self.turn { finish(.timedOut) }
@@ -213,24 +255,43 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         let wanted = rest.map { min($0, Int64(bytes.count)) } ?? Int64(bytes.count)
         mayGoOn = false
         transport.sent(Int(wanted))
+        transport.wire.took(Int(wanted), by: self)
         delivered += wanted
         let answer = receiver.body(UnsafeRawBufferPointer(rebasing: bytes[..<Int(wanted)]))
         rest = rest.map { $0 - wanted }
         if case .stop = answer { return finish(.cancelled) }
         if rest == 0 { return finish(nil) }
         let time = pause ?? .microseconds(1 + Int64(bytes.count) * 1_000_000 / bytesPerSecond)
-        if time > request.stallLimit { return silence() }
-        if case .pause = answer, !mayGoOn {
-            isPaused = true
-            Simulation.tell("\(path) is paused after \(delivered) bytes")
-            return
+        if time > request.stallLimit { return fallSilent() }
+        if case .pause = answer { isPaused = !mayGoOn } else { isPaused = transport.wire.throttles(self) }
+        if isPaused { Simulation.tell("\(path) is paused after \(delivered) bytes") }
+        guard pause == nil, transport.wire.isNarrow else { return isPaused ? () : later(time) }
+        bring()
+        takeUnread()
+    }
+
+    /// Has the wire bring bytes until the socket is full, taken or not.
+    private func bring() {
+        guard !isOver, !isComing, unread < min(SimulatedWire.socket, rest ?? .max) else { return }
+        isComing = true
+        transport.after(transport.wire.carry(transport.wire.piece)) { [self] in
+            isComing = false
+            unread += transport.wire.piece
+            bring()
+            takeUnread()
         }
-        later(time)
+    }
+
+    private func takeUnread() {
+        guard !isOver, !isPaused, unread > 0 else { return }
+        unread -= transport.wire.piece
+        step(turn)
     }
 
     func finish(_ failure: OriginFailure?) {
         guard !isOver else { return }
         isOver = true
+        transport.wire.forget(self)
         transport.ended(self)
         let end = failure.map { $0 == .cancelled ? "is cancelled" : "fails: \($0)" } ?? "ends"
         Simulation.tell("\(path) \(end) after \(delivered) bytes")

@@ -5,7 +5,8 @@ import ReelThreads
 /// for each.
 ///
 /// What libcurl and the program's use of it would do with an answer is done here in short: redirects, the end of a
-/// body, silence, cut connections. Queues of hosts, logins and circuits are not simulated.
+/// body, silence, cut connections. Who goes first on the line is decided as there (`LineGate`); queues of hosts, logins
+/// and circuits are not simulated.
 package final class SimulatedTransport: Transport {
     /// - Returns: nil where it refuses the connection.
     package typealias Server = @Sendable (ServerRequest) -> [ServerStep]?
@@ -40,19 +41,23 @@ package final class SimulatedTransport: Transport {
     private let watch: @Sendable (ServerRequest, String) -> Void
     private let state: Monitor<State>
     private let thread = Lock<Thread?>(nil)
+    let wire: SimulatedWire
 
     /// - Parameters:
     ///   - servers: by `ResourceURL.origin`.
     ///   - pace: of each answer, nil for one that differs from request to request.
+    ///   - capacity: bytes a second of all answers together, nil if each has its own pace alone.
     ///   - headers: by default the request's own, at the origin that it names.
     ///   - watch: gets each request that is sent, with the `ResourceURL.origin` that it goes to.
     package init(
         _ servers: [String: Server], _ line: Line = Line(), pace: Pace? = nil, headers: Headers? = nil,
-        watch: @escaping @Sendable (ServerRequest, String) -> Void = { _, _ in }, seed: UInt64
+        capacity: Int64? = nil, watch: @escaping @Sendable (ServerRequest, String) -> Void = { _, _ in }, seed: UInt64
     ) {
         (self.servers, self.line, steady, self.watch) = (servers, line, pace, watch)
         self.headers = headers ?? { request, place in place.isSameOrigin(as: request.url) ? request.headers : [] }
+        wire = SimulatedWire(line, capacity: capacity)
         state = Monitor(State(random: SeededGenerator(seed: seed)))
+        wire.transport = self
         let thread = Thread("origin") { [self] in serve() }
         self.thread.withLock { $0 = thread }
     }
@@ -134,6 +139,8 @@ package final class SimulatedTransport: Transport {
     /// Bytes of bodies so far.
     package var bytesSent: Int64 { state.withLock(notifying: false) { $0.bytesSent } }
     package var requestsUnderWay: Int { state.withLock(notifying: false) { $0.running.count } }
+
+    var running: [SimulatedExchange] { state.withLock(notifying: false) { $0.running } }
 
     func ended(_ exchange: SimulatedExchange) {
         state.withLock(notifying: false) { $0.running.removeAll { $0 === exchange } }

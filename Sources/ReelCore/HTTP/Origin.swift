@@ -108,6 +108,12 @@ package struct OriginRequest: Sendable {
         self.connectLimit = connectLimit
     }
 
+    /// A read waits for it from now on. A command's own limit was meant for what nobody waits for.
+    package mutating func promote() {
+        isDemanded = true
+        limit = nil
+    }
+
     /// Whether it only reads a resource, so that a redirect that it learns holds for the next request as well.
     package var isReading: Bool { method == "GET" || method == "HEAD" }
 }

@@ -50,7 +50,7 @@ extension Ledger {
 
     /// Whether it may become a player: it reads the file's first bytes, and its program does not scan.
     private func isBeginning(_ cursor: Cursor, _ now: Duration) -> Bool {
-        !limits.isScan && cursor.isFromHead && !cursor.isProven && isThere(cursor, now)
+        !limits.isScan && cursor.isFromHead && cursor.run < Readahead.early && isThere(cursor, now)
     }
 
     private func waits(_ cursor: Cursor) -> Bool { planner.waiting.all.contains { cursor.continues(with: $0.range) } }

@@ -10,9 +10,9 @@ extension Transfer {
     /// Whether its path names a folder, as far as it says.
     private var asksFolder: Bool { route.place.path.hasSuffix("/") }
 
-    /// Whether it can take no bytes for a while. libcurl reads a folder over SFTP before the body begins
+    /// Whether it can take no bytes for a while. A probe is over with its byte. libcurl reads a folder over SFTP before the body begins
     /// (`SSH_SFTP_READDIR` in lib/vssh), and ends one that is paused then as if it were whole.
-    var canPause: Bool { route.place.fileProtocol != .sftp || !asksFolder }
+    var canPause: Bool { probe == nil && (route.place.fileProtocol != .sftp || !asksFolder) }
 
     /// Whether it takes its range out of a body that runs to the end of the file: see `KeptBody`.
     var takesPart: Bool {
@@ -43,7 +43,8 @@ extension Transfer {
     func setFileOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration, avoidsIdle: Bool) {
         let place = route.place
         let isFTP = place.fileProtocol == .ftp
-        let known = home.fileServer.facts(of: place)
+        // Whoever asks for the head wants to know what it is now.
+        let known = request.isHeadEnough ? nil : home.fileServer.facts(of: place)
         // With a range SFTP gives only the range's length, not the file's.
         let needsHead = !isFTP && request.range != nil && known == nil
         answer.file.begin(asksHead: request.isHeadEnough || probe != nil || needsHead, isFTP ? nil : known)
@@ -193,7 +194,11 @@ extension Transfer {
     }
 
     private func verdictOnHead() -> Verdict? {
-        if request.isHeadEnough { return beginFile() ? nil : answer.verdict }
+        if request.isHeadEnough {
+            guard beginFile() else { return answer.verdict }
+            if let facts = answer.file.facts, facts.length != nil { home.fileServer.learn(facts, of: route.place) }
+            return nil
+        }
         if probe != nil { return .failed(.wrongAnswer("\(host.name): no answer")) }
         let length = reel_get_offset(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T).asLength ?? 0
         let modified = reel_get_offset(handle, CURLINFO_FILETIME_T).asLength

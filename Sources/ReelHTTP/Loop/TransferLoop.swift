@@ -24,7 +24,7 @@ final class TransferLoop {
     private var bodies: [KeptBody] = []
     /// Requests that go on with the body of another one, which is on its way.
     private var awaiting: [Transfer] = []
-    var gate: LineGate
+    var gate: LineGate<Transfer>
     /// No deadline is before this moment.
     private var nextCheck = ContinuousClock.now
 
@@ -78,7 +78,7 @@ final class TransferLoop {
             var time = transfers.isEmpty ? .seconds(60) : nextCheck - .now
             if let body = bodies.first { time = min(time, body.end - .now) }
             if !configuration.line.isOffline, let tick = watch?.nextTick { time = min(time, tick - now()) }
-            if let pause = gate.wait { time = min(time, pause) }
+            if let pause = gate.wait(now: now()) { time = min(time, pause) }
             // What curl held of a body may have been all that a request wanted.
             if pool.isInUse { time = .zero }
             thread.wait(atMost: time)
@@ -93,7 +93,7 @@ final class TransferLoop {
         if let failure = Transfer.refusal(of: request) { return receiver.ended(failure) }
         if configuration.line.isOffline { return receiver.ended(.away(.offline)) }
         var request = request
-        if handle.isPromoted { request.isDemanded = true }
+        if handle.isPromoted { request.promote() }
         let home = hosts.host(request.url.origin)
         if let outage = watch?.ask(request, of: home) { return receiver.ended(.away(outage)) }
         start(Transfer(handle, request, receiver, of: home, in: self))
@@ -202,8 +202,10 @@ final class TransferLoop {
             keeper.hold(transfer.id)
         case (.failed, let keeper?): finish(transfer, with: .failed(.status(keeper.refusal, retryAfter: nil)))
         default:
-            endTransfers(of: gate.cleared(by: transfer))
-            if gate.admits(transfer) { hosts.enqueue(transfer) } else { hold(transfer) }
+            endTransfers(of: gate.cleared(by: transfer, now: now()))
+            // A redirect is the same request.
+            let mayBegin = transfer.probe != nil || !transfer.route.isFirst || gate.admits(transfer, now: now())
+            if mayBegin { hosts.enqueue(transfer) } else { hold(transfer) }
         }
     }
 
@@ -248,7 +250,7 @@ final class TransferLoop {
 
     /// Lets requests go on that were held back for a player.
     private func goOnWithinLine() {
-        for transfer in gate.takeReady() {
+        for transfer in gate.takeReady(now: now()) {
             if transfer.stage == .held {
                 release(transfer)
                 hosts.enqueue(transfer)
@@ -329,7 +331,7 @@ final class TransferLoop {
             case .stop: finish(transfer, with: .failed(.cancelled), isKept: transfer.answer.isWhole)
             case _ where transfer.leavesBody: finish(transfer, with: transfer.answer.verdict)
             // It may have been paused in the middle of the round.
-            case .more where transfer.stage == .running && gate.throttles(transfer):
+            case .more where transfer.stage == .running && gate.throttles(transfer, now: now()):
                 pause(transfer)
                 curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
             case .more: break
@@ -366,9 +368,11 @@ final class TransferLoop {
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
         let (host, queue) = (transfer.host, transfer.host.queue)
         if let body = transfer.takeKeptBody(after: verdict) { bodies.append(body) }
-        gate.forget(transfer)
+        gate.forget(transfer, now: now())
         pool.giveBack(from: transfer)
-        if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
+        if transfer.answer.collector.status != 0 {
+            queue.lastByte = max(queue.lastByte ?? transfer.lastByte, transfer.lastByte)
+        }
         if let easy = transfer.handle, transfer.stage != .waiting {
             let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
             news.facts.withLock { $0.counters.connections += opened }
@@ -425,7 +429,8 @@ final class TransferLoop {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
         nextCheck = now + .seconds(60)
-        for transfer in transfers.values {
+        // The end of one may end others, and what has ended is not to end twice.
+        for transfer in transfers.values where transfers[transfer.id] === transfer {
             guard let deadline = transfer.deadline else { continue }
             if deadline > now {
                 nextCheck = min(nextCheck, deadline)

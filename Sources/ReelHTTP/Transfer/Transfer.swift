@@ -1,13 +1,14 @@
 import CCurl
 import Glibc
 import ReelCore
+import ReelThreads
 
 /// One request on its way, over all redirects. Belongs to the transport's thread.
 ///
 /// Legal transitions: waiting ⇄ held (until a token has come), waiting → running (a slot is free), running ⇄ paused
 /// (the receiver's word, `resume`), running → waiting (redirected, or the original URL asked again), any → gone (the
 /// loop drops it once `ended` was called).
-final class Transfer {
+final class Transfer: GatedRequest {
     enum Stage { case waiting, held, running, paused }
 
     /// The next step after curl has given up the answer at hand.
@@ -79,24 +80,11 @@ final class Transfer {
     var isAtHome: Bool { route.place.isSameOrigin(as: route.original) }
 
     /// A probe is one byte.
-    var rank: LineRank {
-        if probe != nil { return .player }
-        let rank = id.rank
-        if rank != .reader { return rank }
-        // What is written into a tier is for other machines, whose readers wait for it.
-        guard !request.isDemanded, request.isReading else { return .reader }
-        return request.reason == .prefetch || request.reason == .head ? .command : .reader
-    }
-
-    /// A program waits for the bytes of a file, or for its open. A command's request of which a read waits for some
-    /// bytes goes on to the end of the file.
-    var isWaitedFor: Bool {
-        (rank == .reader || rank == .beginner) && request.isDemanded && request.reason != .prefetch
-            && request.reason != .listing
-    }
+    var rank: LineRank { probe == nil ? request.rank(for: id.rank) : .player }
+    var silence: Duration { ContinuousClock.now - lastByte }
 
     /// A reader waits for it now.
-    func promote() { request.isDemanded = true }
+    func promote() { request.promote() }
 
     /// Asks another place: forgets the answer at hand, and frees the handle.
     func ask(_ move: (inout Route) -> Void) {
@@ -300,7 +288,7 @@ final class Transfer {
         let bytes = untaken(of: piece)
         if gathered?.hasRoom(for: bytes.count) == false {
             switch handOver() {
-            case .more where loop.gate.limits(self):
+            case .more where loop.gate.limits(self, now: now()):
                 loop.pause(self)
                 return Int(CURL_WRITEFUNC_PAUSE)
             case .more: break
@@ -325,7 +313,7 @@ final class Transfer {
     func handOver() -> BodyAnswer {
         guard let bytes = gathered?.takeAll(), !bytes.isEmpty else { return .more }
         loop.news.facts.withLock { $0.counters.bodyBytes += Int64(bytes.count) }
-        loop.gate.took(bytes.count, by: self)
+        loop.gate.took(bytes.count, by: self, now: now())
         if probe == nil { loop.watch?.answered(home, nil) }
         let word = receiver.body(bytes)
         switch word {

@@ -32,6 +32,23 @@ import Testing
         }
     }
 
+    @Test func whoAsksForTheHeadLearnsOfAnotherVersionAndSoDoesTheNextRange() throws {
+        try withServer { server in
+            let origin = try server.origin()
+            defer { origin.shutdown() }
+            let range = ByteRange(100_000, 200_000)
+            #expect(origin.fetch(server.url("film.mkv"), range).failure == nil)
+            let longer = GeneratedBytes(seed: 9).bytes(ByteRange(0, 400_000))
+            try replaceFile(server.directory + "/film.mkv", with: longer)
+            var request = OriginRequest(url: server.url("film.mkv"), range: ByteRange(0, 1))
+            request.isHeadEnough = true
+            let head = Recorder()
+            origin.start(request, head)
+            #expect(head.finished().heads.map { $0["content-range"] } == ["bytes 0-0/400000"])
+            #expect(origin.fetch(server.url("film.mkv"), range).bytes == Array(longer[100_000..<200_000]))
+        }
+    }
+
     /// curl reads half a MiB at a time from such a server, all of it a body.
     @Test func aBodyThatComesAtOnceIsNoAnswerWithoutEnd() throws {
         try withServer { server in

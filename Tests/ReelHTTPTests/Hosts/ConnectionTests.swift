@@ -141,6 +141,32 @@ import Testing
         }
     }
 
+    /// Requests are looked at in no order, so that some of several come behind the one that stalls.
+    @Test func theEndOfAStalledRequestTakesNoTimeFromThoseInLineWhileOthersGetBytes() throws {
+        let (slow, stalled) = (FileOrigin(length: 40), FileOrigin(length: 1000))
+        slow.fault = .drip(piece: 1, pause: .milliseconds(50))
+        stalled.fault = .stallAfter(10)
+        let names = (0..<12).map { "/f\($0)" }
+        var files = ["/slow": slow, "/stalled": stalled]
+        for name in names { files[name] = FileOrigin(length: 1000) }
+        let server = try ScriptedServer(files)
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 2
+        } _: { origin in
+            let (flowing, stalling) = (Recorder(), Recorder())
+            origin.start(OriginRequest(url: server.url("/slow")), flowing)
+            origin.start(OriginRequest(url: server.url("/stalled"), stallLimit: .milliseconds(700)), stalling)
+            #expect(eventually { flowing.byteCount > 0 && stalling.byteCount > 0 })
+            let waiting = names.map { name in
+                let recorder = Recorder()
+                origin.start(OriginRequest(url: server.url(name), stallLimit: .milliseconds(600)), recorder)
+                return recorder
+            }
+            #expect(stalling.finished().failure == .timedOut)
+            for recorder in waiting { #expect(recorder.finished().failure == nil) }
+        }
+    }
+
     @Test func aWaitingRequestBehindAStalledOneEndsToo() throws {
         let file = FileOrigin(length: 30)
         file.fault = .silent

@@ -323,6 +323,33 @@ import Testing
         }
     }
 
+    /// Their bodies are due in one look.
+    @Test func aRedirectWithoutItsBodyEndsWhatMakesWayForItOnce() throws {
+        let server = try ScriptedServer { request in
+            request.path == "/film"
+                ? ServerStep.answer(200, body: "film")
+                : [.head(302, [("Location", "/film"), ("Content-Length", "5")]), .stall]
+        }
+        try withTransport(to: server) {
+            $0.line = Line()
+        } _: { origin in
+            let (film, ahead) = (Recorder(), (0..<8).map { _ in Recorder(yields: true) })
+            let handle = RequestHandle()
+            handle.rank = .beginner
+            origin.start(handle, OriginRequest(url: server.url("/begun")), film)
+            for (number, recorder) in ahead.enumerated() {
+                let handle = RequestHandle()
+                handle.rank = .filler
+                origin.start(handle, OriginRequest(url: server.url("/copied\(number)")), recorder)
+            }
+            #expect(film.finished().failure == nil)
+            for recorder in ahead {
+                let failure = recorder.finished().failure
+                #expect(failure == nil || failure == .cancelled)
+            }
+        }
+    }
+
     @Test func whatACopyHasAskedForAheadMakesWayForAProgramThatBeginsAFile() throws {
         let slow = FileOrigin(length: 8_000_000)
         slow.fault = .drip(piece: 64 << 10, pause: .milliseconds(5))
