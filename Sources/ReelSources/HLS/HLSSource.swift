@@ -60,6 +60,8 @@ package struct HLSSource: Source {
         return JoinedFile(playlist) { answer, isOver throws(SourceRefusal) in
             let list = try parse(answer, isOver)
             if let obstacle = list.obstacle { throw .useless(obstacle) }
+            // Its pieces are other playlists: as a film it would be empty.
+            if list.isMaster { throw .useless("it is a list of variants now") }
             remember(list)
             return PieceList(list.pieces, mediaType: list.mediaType, isGrowing: list.isGrowing)
         }

@@ -192,7 +192,13 @@ package final class Keeper: Sendable {
             work.walk = try? FileWalk(tree, "", watch)
         }
         guard let walk = work.walk else { return work.nextWalk = now() + Self.failedFeedInterval }
-        while let found = try? walk.next(watch) {
+        while true {
+            let next: FileWalk.Found?
+            do { next = try walk.next(watch) } catch {
+                // It was ended: which feeds there are is not known.
+                return
+            }
+            guard let found = next else { break }
             let folder = found.folder.path
             guard work.seen.insert(folder).inserted else { continue }
             let entries = found.listed.entries

@@ -80,7 +80,9 @@ final class PrefetchJob: Sendable {
                 try each(of: place, watch) { file in
                     update { status in
                         status.files += 1
-                        status.bytes += max(file.length, file.cached)
+                        // What a listing says of lengths may be anything.
+                        let (sum, isTooMuch) = status.bytes.addingReportingOverflow(max(file.length, file.cached))
+                        status.bytes = isTooMuch ? .max : sum
                         status.doneBytes += file.cached
                     }
                     if pins.contains(ExactText(file.key)) { pinnedAmong += file.cached }

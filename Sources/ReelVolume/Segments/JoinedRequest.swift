@@ -244,6 +244,9 @@ final class JoinedRequest: ForwardingReceiver {
                     return !state.isRenewed
                 }
                 if isNew { return find() }
+            } else if failure == .changed {
+                // A film that is encoded again has other pieces everywhere: doubts one by one would cost an open each.
+                for part in state.withLock({ $0.version?.parts }) ?? [] { lengths.services.doubt(part.piece.url) }
             } else if let piece {
                 lengths.services.doubt(piece)
             }

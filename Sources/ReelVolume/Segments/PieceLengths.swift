@@ -166,7 +166,12 @@ final class PieceLengths: Sendable {
         keys.key(at: cipher.key, of: file, limit: limit, services) { [self] result in
             switch result {
             case .failure(let failure): completion(.failure(failure))
-            case .success(let key): readPadding(part, in: resource, of: file, key, limit, completion)
+            case .success(let key):
+                readPadding(part, in: resource, of: file, key, limit) { found in
+                    // The film may be encrypted again, with another key at the same URL.
+                    if case .failure(.wrongAnswer) = found { keys.forget(key: cipher.key) }
+                    completion(found)
+                }
             }
         }
     }

@@ -159,6 +159,9 @@ final class Segments: Origin {
 
     // MARK: Keys
 
+    /// It opens nothing: the next piece asks for it again.
+    func forget(key url: ResourceURL) { state.withLock { $0.keys[url] = nil } }
+
     /// A key, 16 bytes. Joins the request for it that is under way.
     /// - Parameter file: the joined file's URL.
     func key(

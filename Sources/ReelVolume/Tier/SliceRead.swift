@@ -145,7 +145,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         switch (end, failure) {
         case (.damaged, _): tier.found(damaged: slice)
         case (.missing, .status(500, _)?): break
-        case (.whole, _), (.missing, _): tier.answered()
+        case (.whole, _), (.missing, _): tier.answered(asked: start)
         case (.failed(.cancelled), _), (.failed(.away), _): break
         // It waited for its turn on the line.
         case (.failed(.timedOut), _) where !isSent: break

@@ -65,6 +65,8 @@ final class Tier: Origin {
         var asking: [RequestHandle: Asked] = [:]
         /// On the clock of `now()`.
         var avoidedUntil = Duration.zero
+        /// When it failed last.
+        var failedAt = Duration.zero
         /// It failed, and has not answered since.
         var doubt: String?
         var isDoubted: Bool { doubt != nil }
@@ -185,8 +187,10 @@ final class Tier: Origin {
     /// Whether it has answered a moment ago.
     var isAlive: Bool { state.withLock { $0.isAlive(now()) } }
 
-    func answered() {
+    /// - Parameter asked: when; an answer to what was asked before a failure does not say that it is over.
+    func answered(asked: Duration) {
         let isNews = state.withLock { state in
+            guard asked >= state.failedAt else { return false }
             defer { (state.doubt, state.avoidedUntil, state.answeredAt) = (nil, .zero, now()) }
             return state.isDoubted
         }
@@ -207,7 +211,8 @@ final class Tier: Origin {
     /// Asks nothing of it for a while.
     func avoid(_ reason: String) {
         let isNews = state.withLock { state in
-            defer { (state.doubt, state.avoidedUntil) = (reason, now() + Self.avoidance) }
+            let moment = now()
+            defer { (state.doubt, state.avoidedUntil, state.failedAt) = (reason, moment + Self.avoidance, moment) }
             return !state.isDoubted
         }
         if isNews { logger.warning("the tier \(place.name) is left out for a while: \(reason)") }

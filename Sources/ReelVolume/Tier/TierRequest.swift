@@ -262,13 +262,14 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
             }
         }
         tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] since in
-            transport.perform { [self] in found(name, range, since) }
+            transport.perform { [self] in found(name, range, since, look) }
         }
         return true
     }
 
-    private func found(_ name: String, _ range: ByteRange, _ since: Duration?) {
-        guard isWaiting, !isOver else { return }
+    /// - Parameter look: which one has found it; one that was given up says nothing of what is waited for now.
+    private func found(_ name: String, _ range: ByteRange, _ since: Duration?, _ look: Int) {
+        guard isWaiting, look == looks, !isOver else { return }
         claim = since == nil ? nil : name
         if let since {
             if now() < since + (isDemanded ? patience : patienceAhead) {

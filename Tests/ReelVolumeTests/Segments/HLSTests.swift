@@ -251,6 +251,38 @@ import Testing
         }
     }
 
+    @Test("A film that was encoded again is whole at the first open after the error")
+    func allChange() throws {
+        try with([400_000, 400_000, 400_000, 400_000]) { stage, fixture in
+            let file = try fixture.open("index.ts").get()
+            _ = fixture.read(file, 0, 1000)
+            for number in 1...3 {
+                stage.segments[number].change(
+                    to: FileOrigin.Version(seed: UInt64(90 + number), length: 400_000, entityTag: "\"new\""))
+            }
+            #expect(fixture.read(file, 500_000, 1000) == .failure(.stale))
+            fixture.volume.close(file)
+            let isWhole = try bytes(fixture) == stage.whole
+            #expect(isWhole)
+        }
+    }
+
+    @Test("A playlist that names variants from now on leaves the film as it is remembered")
+    func becomesMaster() throws {
+        try with([400_000, 400_000], refresh: .milliseconds(1)) { stage, fixture in
+            let isFilm = try bytes(fixture) == stage.whole
+            #expect(isFilm)
+            stage.text.set("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=5000\nother.m3u8\n")
+            let asked = stage.server.requests.count
+            var isWhole = true
+            let isAsked = eventually {
+                isWhole = (try? bytes(fixture)) == stage.whole
+                return !isWhole || stage.playlists(since: asked) > 1
+            }
+            #expect(isWhole && isAsked)
+        }
+    }
+
     @Test("A server without ranges is joined as well, and each piece is read from its first byte")
     func withoutRanges() throws {
         try with([300_000, 200_000, 100_000]) { stage, fixture in
@@ -423,8 +455,12 @@ import Testing
 
     @Test("A key that does not open a segment, or is none, is an error", arguments: [0, 3, 15, 16, 17, 4096])
     func wrongKey(_ count: Int) throws {
-        try withEncrypted([1000], key: Shared([UInt8](repeating: 9, count: count))) { _, fixture, _ in
+        let key = Shared([UInt8](repeating: 9, count: count))
+        try withEncrypted([1000], key: key) { _, fixture, plain in
             if case .success = fixture.open("e.ts") { Issue.record("opened with a wrong key") }
+            key.set(Self.key)
+            let isRight = try bytes(fixture, "e.ts") == plain
+            #expect(isRight, "and another one is asked for")
         }
     }
 
@@ -484,7 +520,8 @@ import Testing
             #expect(try bytes(fixture, "index.m3u8") == Array(stage.text.value.utf8))
             stage.write(0..<2)
             #expect(eventually(within: .seconds(10)) { fixture.names() == .success(["index.ts"]) })
-            #expect(try bytes(fixture) == stage.whole)
+            let isFilm = try bytes(fixture) == stage.whole
+            #expect(isFilm)
         }
     }
 
