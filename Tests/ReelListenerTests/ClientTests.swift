@@ -169,6 +169,36 @@ import Testing
         }
     }
 
+    @Test("A request for another protocol is answered and ends its connection, and what follows is not kept")
+    func upgrades() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 100, lends: false)
+            try ClientTests.withListener(filesystem) { port in
+                let upgrade = "Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                for (asked, status) in [
+                    ("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+                    ("HEAD /files/film.mkv HTTP/1.1\r\n" + upgrade, 200), ("GET /none HTTP/1.1\r\n" + upgrade, 404),
+                ] {
+                    let client = try RawConnection(port)
+                    client.send(asked)
+                    let head = String(decoding: client.receive(), as: UTF8.self)
+                    #expect(
+                        head.hasPrefix("HTTP/1.1 \(status) ") && head.contains("\r\nConnection: close\r\n"), "\(head)")
+                    #expect(client.isClosed())
+                }
+                let before = ClientTests.residentBytes()
+                let client = try RawConnection(port)
+                client.send("HEAD /files/film.mkv HTTP/1.1\r\n" + upgrade)
+                let piece = [UInt8](repeating: 0x61, count: 1 << 20)
+                let sent = (0..<64).prefix { _ in
+                    Glibc.send(client.descriptor, piece, piece.count, Int32(MSG_NOSIGNAL)) == piece.count
+                }
+                #expect(sent.count < 64)
+                #expect(ClientTests.residentBytes() - before < 32 << 20)
+            }
+        }
+    }
+
     @Test("Clients that read no text hold a piece of it each, are bounded in number, and hold up nobody")
     func texts() async {
         await #expect(processExitsWith: .success) {

@@ -61,7 +61,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard connections.begin(channel) else { return context.close(promise: nil) }
         let client = Client(
             channel: channel, connections: connections, patience: patience, version: head.version,
-            isHead: head.method == .HEAD, keepsAlive: head.isKeepAlive && head.version == .http1_1)
+            isHead: head.method == .HEAD,
+            keepsAlive: head.isKeepAlive && head.version == .http1_1 && !head.isLast)
         var request = ServedRequest(
             method: head.method.rawValue, target: head.uri, headers: head.headers.map { ($0.name, $0.value) },
             isModern: head.version != .http1_0 && head.version != .http0_9)
@@ -90,4 +91,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         task = nil
         waitForRequest(context)
     }
+}
+
+extension HTTPRequestHead {
+    /// Whether NIO's decoder takes what follows for another protocol: it keeps all of that, and reads no request.
+    fileprivate var isLast: Bool { method == .CONNECT || headers.contains(name: "upgrade") }
 }
