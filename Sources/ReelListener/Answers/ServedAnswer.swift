@@ -32,6 +32,9 @@ package struct ServedAnswer: Sendable {
             status, [("Content-Type", "text/plain; charset=utf-8")] + headers, .text(Array((sentence + "\n").utf8)))
     }
 
+    /// Whether the client is told that no other one follows.
+    var isLast: Bool { headers.contains { $0 == ("Connection", "close") } }
+
     private static func length(of body: Body) -> Int64? {
         switch body {
         case .none: 0

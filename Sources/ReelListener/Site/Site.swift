@@ -36,7 +36,7 @@ struct Site: Sendable {
     /// A file may change between its lookup and its open.
     private static let mostTries = 3
 
-    /// Answers one request. - Throws: when the answer cannot be finished, and the connection has to end.
+    /// Answers one request. - Throws: when the connection has to end, as the answer cannot be finished or says so.
     func answer(_ request: ServedRequest, to client: Client) async throws {
         let call = calls[String(decoding: request.path, as: UTF8.self)]
         let isChanging = request.method == "POST" && call?.isChanging == true
@@ -191,6 +191,7 @@ struct Site: Sendable {
         client.begin(answer)
         if !client.isHead { try await sendText(answer.body, to: client) }
         try await client.end()
+        if answer.isLast { throw ConnectionOver() }
     }
 
     private func sendText(_ body: ServedAnswer.Body, to client: Client) async throws {
@@ -313,6 +314,9 @@ package struct ServedDocument: Sendable {
         await aside { [make] isOver in make(request, isOver) }
     }
 }
+
+/// The last answer of a connection was sent.
+private struct ConnectionOver: Error {}
 
 /// An answer that ended before its length.
 struct CutShort: Error {
