@@ -259,6 +259,37 @@ import Testing
         return (Int(words[1]) ?? 0) * 4096
     }
 
+    @Test("HEAD of what has no length is a head and nothing else, and the connection goes on")
+    func heads() async {
+        await #expect(processExitsWith: .success) {
+            let folder = ListedFolder.films(3)
+            let filesystem = try OneFile(length: 100, lends: false, folder: folder, tellsLength: false)
+            let events = ServedDocument { Array("{}".utf8) }
+            try ClientTests.withListener(filesystem, documents: ["/events": events]) { port in
+                let answers = { (method: String, path: String, version: String) in
+                    let client = try RawConnection(port)
+                    let asked = "\(method) \(path) HTTP/\(version)\r\nHost: localhost\r\n"
+                    client.send((version == "1.1" ? asked + "\r\n" : "") + asked + "Connection: close\r\n\r\n")
+                    return String(decoding: client.receive(), as: UTF8.self)
+                }
+                for path in ["/files/", "/files/?m3u", "/files/?xspf", "/dav/", "/files/film.mkv", "/events"] {
+                    let heads = try answers("HEAD", path, "1.1").split(
+                        separator: "\r\n\r\n", omittingEmptySubsequences: false)
+                    #expect(heads.count == 3 && heads.last == "", "\(path): \(heads)")
+                    #expect(heads.prefix(2).allSatisfy { $0.hasPrefix("HTTP/1.1 200 ") }, "\(path): \(heads)")
+                }
+                // A body is framed by what the version knows.
+                let bodies = try answers("GET", "/files/", "1.1").split(separator: "HTTP/1.1 200 ")
+                #expect(bodies.count == 2)
+                for body in bodies {
+                    #expect(body.contains("\r\nTransfer-Encoding: chunked\r\n") && body.hasSuffix("\r\n0\r\n\r\n"))
+                }
+                let old = try answers("GET", "/files/", "1.0")
+                #expect(!old.lowercased().contains("transfer-encoding") && old.hasSuffix("</html>\n"), "\(old)")
+            }
+        }
+    }
+
     @Test("Connections that ask for nothing make room for each other, and end no answer that is under way")
     func idle() async {
         await #expect(processExitsWith: .success) {

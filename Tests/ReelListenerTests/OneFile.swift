@@ -25,13 +25,14 @@ final class OneFile: Filesystem {
     /// The root as it is listed, nil if it cannot be.
     private let folder: ListedFolder?
     private let lends: Bool
+    private let tellsLength: Bool
     private let descriptor: Int32
     private let state = Monitor((counts: Counts(), lent: [ByteRange](), parked: [ObjectIdentifier: any ParkedRead]()))
 
     private final class Handle: FileHandle {
         let wantsDirectIO = false
         let length: Int64?
-        init(length: Int64) { self.length = length }
+        init(length: Int64?) { self.length = length }
     }
 
     private final class Loan: Sendable {
@@ -43,8 +44,12 @@ final class OneFile: Filesystem {
     /// - Parameters:
     ///   - lends: whether what is not behind the hole is lent.
     ///   - hole: nil: nothing is missing.
-    init(length: Int64, lends: Bool, hole: Int64? = nil, folder: ListedFolder? = nil) throws {
+    ///   - tellsLength: whether the open file has a length.
+    init(
+        length: Int64, lends: Bool, hole: Int64? = nil, folder: ListedFolder? = nil, tellsLength: Bool = true
+    ) throws {
         self.length = length
+        self.tellsLength = tellsLength
         self.folder = folder
         self.lends = lends
         self.hole = hole ?? length
@@ -82,7 +87,7 @@ final class OneFile: Filesystem {
 
     func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         count { $0.handles += 1 }
-        completion(.success(Handle(length: length)))
+        completion(.success(Handle(length: tellsLength ? length : nil)))
     }
 
     func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {

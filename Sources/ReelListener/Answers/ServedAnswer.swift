@@ -35,6 +35,9 @@ package struct ServedAnswer: Sendable {
     /// Whether the client is told that no other one follows.
     var isLast: Bool { headers.contains { $0 == ("Connection", "close") } }
 
+    /// Whether the body's length shows at its end.
+    var isLengthOpen: Bool { Self.length(of: body) == nil }
+
     private static func length(of body: Body) -> Int64? {
         switch body {
         case .none: 0

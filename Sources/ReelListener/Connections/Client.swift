@@ -23,6 +23,10 @@ struct Client: Sendable {
         headers.add(name: "Server", value: "reelfs")
         // No page of another site may show what is served here.
         headers.add(name: "Cross-Origin-Resource-Policy", value: "same-site")
+        // HTTP/1.0 knows no chunks: there the end of the connection is the body's.
+        if answer.isLengthOpen, !isHead, version == .http1_1 {
+            headers.add(name: "Transfer-Encoding", value: "chunked")
+        }
         if !keepsAlive { headers.replaceOrAdd(name: "Connection", value: "close") }
         let head = HTTPResponseHead(
             version: version, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)

@@ -27,6 +27,13 @@ package final class Listener: Sendable {
         return limits
     }()
 
+    /// `Client` says itself how a body ends: NIO would write the end of one behind the head that HEAD is answered with.
+    private static let framing = {
+        var framing = HTTPResponseEncoder.Configuration()
+        framing.automaticallySetFramingHeaders = false
+        return framing
+    }()
+
     /// Bytes of an answer that wait in the kernel for a client that does not read; it would take megabytes by itself.
     private static let sendBuffer: ChannelOptions.Types.SocketOption.Value = 256 << 10
 
@@ -59,7 +66,7 @@ package final class Listener: Sendable {
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.configureHTTPServerPipeline(
-                        withEncoderConfiguration: HTTPResponseEncoder.Configuration(),
+                        withEncoderConfiguration: Self.framing,
                         withDecoderLimitConfiguration: Self.limits)
                     try pipeline.addHandler(ConnectionHandler(site, connections, patience: TimeAmount(patience)))
                 }
