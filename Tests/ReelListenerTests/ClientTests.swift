@@ -327,6 +327,25 @@ import Testing
         }
     }
 
+    @Test("The redirect to a folder keeps the query as it was sent")
+    func folderRedirect() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 100, lends: false, folder: ListedFolder.films(3))
+            try ClientTests.withListener(filesystem) { port in
+                let places = [
+                    ("/files", "/files/"), ("/files?m3u", "/files/?m3u"), ("/dav?", "/dav/?"),
+                    ("/files?a=%0D%0Ab&c?d", "/files/?a=%0D%0Ab&c?d"),
+                ]
+                for (asked, place) in places {
+                    let client = try RawConnection(port)
+                    client.send("GET \(asked) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    let head = String(decoding: client.receive(), as: UTF8.self)
+                    #expect(head.hasPrefix("HTTP/1.1 301 ") && head.contains("\r\nLocation: \(place)\r\n"), "\(head)")
+                }
+            }
+        }
+    }
+
     @Test("Clients without the password end no connection of one that has it")
     func strangers() async {
         await #expect(processExitsWith: .success) {

@@ -36,6 +36,10 @@ package struct ServedRequest: Sendable {
     /// The bytes behind the `?`; nil where there is none.
     package var query: ArraySlice<UInt8>? { targetParts.query }
 
+    /// The query behind a reference, with its `?`; empty where there is none. NIO's decoder takes only bytes that may
+    /// stand in a header.
+    var queryText: String { query.map { "?" + String(decoding: $0, as: UTF8.self) } ?? "" }
+
     private var targetParts: (authority: String?, path: ArraySlice<UInt8>, query: ArraySlice<UInt8>?) {
         var rest = Array(target.utf8)[...]
         var authority: String?

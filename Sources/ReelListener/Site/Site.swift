@@ -84,7 +84,7 @@ struct Site: Sendable {
         defer { tree.forget(place) }
         let node = place.node
         if place.attributes.isLink {
-            return try await send(link(names, root, to: try await tree.target(of: node)), to: client)
+            return try await send(link(request, names, root, to: try await tree.target(of: node)), to: client)
         }
         if isFolder, !place.attributes.isDirectory { throw VolumeError.notFound }
         if let properties { return try await send(properties, of: place, names, asked: request.path, to: client) }
@@ -138,12 +138,15 @@ struct Site: Sendable {
     }
 
     /// Sends the client to where a link leads.
-    private func link(_ names: [String], _ root: ServedRoot, to target: String) -> ServedAnswer {
+    private func link(
+        _ request: ServedRequest, _ names: [String], _ root: ServedRoot, to target: String
+    ) -> ServedAnswer {
         var names = names.dropLast()
         for part in pathNames(target) where part != "." {
             if part != ".." { names.append(part) } else { _ = names.popLast() }
         }
-        return ServedAnswer(307, [("Location", ServedPath.tree(Array(names), isFolder: false, root: root).text ?? "/")])
+        let path = ServedPath.tree(Array(names), isFolder: false, root: root).text ?? "/"
+        return ServedAnswer(307, [("Location", path + request.queryText)])
     }
 
     private func sendFolder(
@@ -151,7 +154,9 @@ struct Site: Sendable {
         to client: Client
     ) async throws {
         let path = ServedPath.tree(names, isFolder: true, root: root).text ?? "/"
-        guard isFolder else { return try await send(ServedAnswer(301, [("Location", path)]), to: client) }
+        guard isFolder else {
+            return try await send(ServedAnswer(301, [("Location", path + request.queryText)]), to: client)
+        }
         let directory = try await tree.directory(node)
         if let query = request.query, let form = FolderPlaylist.Form(rawValue: String(decoding: query, as: UTF8.self)) {
             let base = (admission.base(request) ?? "") + path

@@ -82,7 +82,7 @@ extension EndToEnd {
                 try withServing(server.url, cache: scene.cache, ["--links"]) { serving in
                     for (path, location) in [
                         ("best.mkv", "/files/films/one.mkv"), ("films/up.mkv", "/files/best.mkv"),
-                        ("folder", "/files/films"),
+                        ("folder", "/files/films"), ("folder?m3u", "/files/films?m3u"),
                     ] {
                         let answer = try RawAnswer(serving.port, "GET", "/files/" + path)
                         #expect(answer.status == 307 && answer.headers["location"] == location, "\(path): \(answer)")
