@@ -374,6 +374,47 @@ import Testing
         }
     }
 
+    @Test("Who waits with a body is told to go on, or at once that it is too long")
+    func expectations() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 100, lends: false)
+            try ClientTests.withListener(filesystem) { port in
+                let body = "<propfind xmlns=\"DAV:\"><propname/></propfind>"
+                let head = { (length: Int, version: String) in
+                    "PROPFIND /dav/film.mkv HTTP/\(version)\r\nHost: localhost\r\nDepth: 0\r\n"
+                        + "Content-Length: \(length)\r\nExpect: 100-Continue\r\n\r\n"
+                }
+                let go = "HTTP/1.1 100 Continue\r\n\r\n"
+                let text = { (bytes: [UInt8]) in String(decoding: bytes, as: UTF8.self) }
+                let client = try RawConnection(port)
+                client.send(head(body.utf8.count, "1.1"))
+                #expect(text(client.receive(atLeast: go.utf8.count)) == go)
+                // The next one is told so behind the answer to this one.
+                client.send(body + head(body.utf8.count, "1.1"))
+                var first: [UInt8] = []
+                while !text(first).hasSuffix(go) {
+                    let more = client.receive(atLeast: 1)
+                    try #require(!more.isEmpty, "\(text(first))")
+                    first += more
+                }
+                #expect(text(first).hasPrefix("HTTP/1.1 207 ") && text(first).hasSuffix("\r\n0\r\n\r\n" + go))
+                client.send(body)
+                #expect(text(client.receive(atLeast: 12)).hasPrefix("HTTP/1.1 207"))
+                let long = try RawConnection(port)
+                long.send(head((64 << 10) + 1, "1.1"))
+                let refusal = text(long.receive())
+                #expect(
+                    refusal.hasPrefix("HTTP/1.1 413 ") && refusal.contains("\r\nConnection: close\r\n"), "\(refusal)")
+                #expect(long.isClosed())
+                for (length, version) in [(0, "1.1"), (body.utf8.count, "1.0")] {
+                    let other = try RawConnection(port)
+                    other.send(head(length, version) + (length > 0 ? body : ""))
+                    #expect(text(other.receive(atLeast: 12)).hasPrefix("HTTP/\(version) 207"))
+                }
+            }
+        }
+    }
+
     @Test("At its end a listener removes its own socket, and no other file at that path")
     func socketFile() throws {
         for isReplaced in [false, true] {

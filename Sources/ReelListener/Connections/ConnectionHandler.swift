@@ -39,13 +39,22 @@ final class ConnectionHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head):
-            self.head = head
             body = []
+            if head.announcesLongBody {
+                // Its client waits with a body that nobody wants: the answer is there before it.
+                body = nil
+                return answer(head, context, goesOn: false)
+            }
+            self.head = head
+            guard head.wantsToBeTold else { return }
+            let goOn = HTTPResponseHead(version: head.version, status: .continue)
+            context.channel.writeAndFlush(HTTPServerResponsePart.head(goOn), promise: nil)
         case .body(let piece):
+            guard head != nil else { return }
             let isLonger = (body?.count ?? 0) + piece.readableBytes > ServedCall.longestBody
             if isLonger { body = nil } else { body?.append(contentsOf: piece.readableBytesView) }
         case .end:
-            if let head = head.take() { answer(head, context) }
+            if let head = head.take() { answer(head, context, goesOn: true) }
         }
     }
 
@@ -55,14 +64,15 @@ final class ConnectionHandler: ChannelInboundHandler {
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
     }
 
-    private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+    /// - Parameter goesOn: further requests may follow.
+    private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext, goesOn: Bool) {
         timer?.cancel()
         let channel = context.channel
         guard connections.begin(channel) else { return context.close(promise: nil) }
         let client = Client(
             channel: channel, connections: connections, patience: patience, version: head.version,
             isHead: head.method == .HEAD,
-            keepsAlive: head.isKeepAlive && head.version == .http1_1 && !head.isLast)
+            keepsAlive: goesOn && head.isKeepAlive && head.version == .http1_1 && !head.isLast)
         var request = ServedRequest(
             method: head.method.rawValue, target: head.uri, headers: head.headers.map { ($0.name, $0.value) },
             isModern: head.version != .http1_0 && head.version != .http0_9)
@@ -96,4 +106,15 @@ final class ConnectionHandler: ChannelInboundHandler {
 extension HTTPRequestHead {
     /// Whether NIO's decoder takes what follows for another protocol: it keeps all of that, and reads no request.
     fileprivate var isLast: Bool { method == .CONNECT || headers.contains(name: "upgrade") }
+
+    /// Whether the client waits with the body until it is told to go on (RFC 9110, section 10.1.1).
+    fileprivate var wantsToBeTold: Bool {
+        version == .http1_1 && (length.map { $0 > 0 } ?? headers.contains(name: "transfer-encoding"))
+            && headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
+    }
+
+    fileprivate var announcesLongBody: Bool { wantsToBeTold && (length ?? 0) > ServedCall.longestBody }
+
+    /// Bytes of the body, nil where it says none.
+    private var length: Int64? { headers.first(name: "content-length").map { Int64($0) ?? .max } }
 }
