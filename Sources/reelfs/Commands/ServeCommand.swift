@@ -38,7 +38,7 @@ struct ServeCommand: ParsableCommand, ReelfsCommand {
     }
 
     private func serve(_ options: MountOptions, _ manager: ServiceManager) throws(Failure) {
-        guard let entrance = try Entrance(options) else { return }
+        guard var entrance = try Entrance(options) else { return }
         // The cache shows the address to others who want the same part of it.
         let request = MountRequest(source: source, mountpoint: entrance.address, options: options)
         let (configuration, signals) = try Daemon.prepare(request, ready: nil, manager)
@@ -51,7 +51,8 @@ struct ServeCommand: ParsableCommand, ReelfsCommand {
                 volume: wiring.volume, reload: wiring.reload, setOffline: { wiring.setOffline($0) }, mounts: nil,
                 configuration: configuration, listening: request.mountpoint, tokenFile: entrance.tokenFile)
             control = try ControlServer(path: wiring.socketPath, service: service)
-            listener = try entrance.open(service, configuration.logger)
+            try entrance.readToken(configuration.logger)
+            listener = try entrance.open(service)
         } catch {
             control?.withdraw()
             control?.stop()

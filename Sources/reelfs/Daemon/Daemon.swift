@@ -42,12 +42,15 @@ enum Daemon {
         let opened = Result { () throws(Failure) in request.isSuccessor ? nil : try Entrance(request.options) }
         let (configuration, signals) = try prepare(request, ready: ready, manager)
         let logger = configuration.logger
+        // Files in which something is wrong end the restart, and not the mounts.
+        var plan = request.isSuccessor ? try EntrancePlan(request.options) : nil
+        try plan?.readToken(logger)
         let estate = request.isSuccessor ? try Estate(of: configuration) : nil
         if estate == nil, let attachment = try Attachment(configuration) {
             return try attachment.run(ready, manager, signals)
         }
         // The daemon before had the address.
-        let entrance = request.isSuccessor ? try Entrance(request.options) : try opened.get()
+        var entrance = estate == nil ? try opened.get() : plan.flatMap { successor($0, logger) }
         let wiring: Wiring
         do throws(Failure) {
             wiring = try Wiring(configuration, asks: estate == nil)
@@ -60,11 +63,18 @@ enum Daemon {
         var control: ControlServer?
         var listener: Listener?
         do throws(Failure) {
-            let service = ControlService(
+            if estate == nil { try entrance?.readToken(logger) }
+            var service = ControlService(
                 volume: wiring.volume, reload: wiring.reload, setOffline: { wiring.setOffline($0) }, mounts: mounts,
                 configuration: configuration, listening: entrance?.address, tokenFile: entrance?.tokenFile,
                 manager: manager)
-            listener = try entrance?.open(service, logger)
+            do throws(Failure) {
+                listener = try entrance?.open(service)
+            } catch {
+                guard estate != nil else { throw error }
+                warn(error, logger)
+                (service.listening, service.tokenFile) = (nil, nil)
+            }
             control = try ControlServer(path: wiring.socketPath, service: service)
             signals.keep()
             if let estate {
@@ -103,6 +113,20 @@ enum Daemon {
         // Last: the end of a connection shows its client that everything is written.
         control?.stop()
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
+    }
+
+    /// The entrance of a daemon that has mounts already: these are worth more than it.
+    private static func successor(_ plan: EntrancePlan, _ logger: Logger) -> Entrance? {
+        do throws(Failure) {
+            return try Entrance(plan)
+        } catch {
+            warn(error, logger)
+            return nil
+        }
+    }
+
+    private static func warn(_ failure: Failure, _ logger: Logger) {
+        logger.warning("\(failure.sentence): the mount goes on without its HTTP server")
     }
 
     private static func watch(_ session: FuseSession, _ logger: Logger) -> Watcher? {

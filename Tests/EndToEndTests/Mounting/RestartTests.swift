@@ -235,6 +235,61 @@ extension EndToEnd {
             }
         }
 
+        @Test("What is wrong with a file for the HTTP server ends a restart, and no mount")
+        func secrets() throws {
+            let film = FileOrigin(length: 1 << 20)
+            let server = try filmServer(film)
+            defer { server.stop() }
+            for isLogin in [true, false] {
+                try withScene { scene in
+                    let login = scene.work("login")
+                    try writeFile(login, "username=ann\npassword=open sesame\n".utf8)
+                    chmod(login, 0o600)
+                    let mount = try scene.mount(
+                        server.address, ["--listen", "127.0.0.1:0"] + (isLogin ? ["--listen-credentials", login] : []))
+                    let secret = isLogin ? login : scene.cache + "/listen.token"
+                    let file = try OpenFile(mount.file("film.mkv"))
+                    chmod(secret, 0o644)
+                    let end = try ChildProcess.run([program, "restart", mount.path])
+                    #expect(end.status != 0 && end.errors.contains(secret), "\(end)")
+                    #expect(isRunning(mount.pid) && daemon(of: mount.path) == mount.pid)
+                    #expect(file.first == film.expectedBytes(ByteRange(0, 10)))
+                    #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                    chmod(secret, 0o600)
+                    let next = try scene.restart(mount)
+                    #expect(file.first == film.expectedBytes(ByteRange(0, 10)))
+                    file.close()
+                    try next.unmount()
+                }
+            }
+        }
+
+        @Test("A new daemon that cannot have the address of the HTTP server says so, and the mount goes on without")
+        func address() throws {
+            let film = FileOrigin(length: 1 << 20)
+            let server = try filmServer(film)
+            defer { server.stop() }
+            try withScene { scene in
+                let folder = scene.work("sockets")
+                mkdir(folder, 0o700)
+                let mount = try scene.mount(server.address, ["--listen", "unix:" + folder + "/http"])
+                let file = try OpenFile(mount.file("film.mkv"))
+                rename(folder, folder + "-moved")
+                let end = try ChildProcess.run([program, "restart", mount.path])
+                #expect(end.status == 0 && end.errors.contains("goes on without its HTTP server"), "\(end)")
+                #expect(eventually { !isRunning(mount.pid) })
+                #expect(file.first == film.expectedBytes(ByteRange(0, 10)))
+                let status = { try ChildProcess.run([program, "status", "--json", mount.path]).output }
+                #expect(try !status().contains("\"listening\""))
+                // The next one listens again, where it can.
+                rename(folder + "-moved", folder)
+                let next = try scene.restart(Mounted(path: mount.path, pid: try #require(daemon(of: mount.path))))
+                #expect(try status().contains("\"listening\""))
+                file.close()
+                try next.unmount()
+            }
+        }
+
         @Test("A service that reloads is another process then, and its manager hears which before the first ends")
         func service() throws {
             let film = FileOrigin(length: Self.length)
