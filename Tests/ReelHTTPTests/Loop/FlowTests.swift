@@ -323,17 +323,20 @@ import Testing
         }
     }
 
-    /// Their bodies are due in one look.
+    /// Some of their bodies are due at the same look.
     @Test func aRedirectWithoutItsBodyEndsWhatMakesWayForItOnce() throws {
         let server = try ScriptedServer { request in
-            request.path == "/film"
-                ? ServerStep.answer(200, body: "film")
-                : [.head(302, [("Location", "/film"), ("Content-Length", "5")]), .stall]
+            if request.path == "/film" { return ServerStep.answer(200, body: "film") }
+            let place = request.path == "/begun" ? 10 : Int64(request.path.dropFirst("/copied".count))!
+            return [
+                .pause(.microseconds(500 * place)), .head(302, [("Location", "/film"), ("Content-Length", "5")]), .stall,
+            ]
         }
         try withTransport(to: server) {
             $0.line = Line()
+            $0.connectionsPerOrigin = 32
         } _: { origin in
-            let (film, ahead) = (Recorder(), (0..<8).map { _ in Recorder(yields: true) })
+            let (film, ahead) = (Recorder(), (0..<24).map { _ in Recorder(yields: true) })
             let handle = RequestHandle()
             handle.rank = .beginner
             origin.start(handle, OriginRequest(url: server.url("/begun")), film)
