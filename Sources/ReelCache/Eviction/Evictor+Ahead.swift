@@ -48,7 +48,10 @@ extension Evictor {
     /// of the quota. Only then do writes fill these blocks again. - Returns: bytes freed.
     private func discardAhead(_ blocks: [Range<Int>], of file: DataFile) throws(CacheError) -> Int64 {
         let departing = try index.write { (index) throws(CacheError) -> BlockTable.Departing in
-            if try index.isPinned(file.version.key) { return BlockTable.Departing() }
+            // Its holder may have left it since, and the committer then counted its bytes out.
+            guard files.file(file.row) === file, try !index.isPinned(file.version.key) else {
+                return BlockTable.Departing()
+            }
             let departing = file.depart(blocks)
             guard !departing.rows.isEmpty else { return departing }
             do throws(CacheError) {

@@ -135,16 +135,21 @@ struct Evictor: Sendable {
     func candidates(
         _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
-        let inUse = files.all
-        let movable = inUse.filter { $0.mayMakeRoom && mayGo($0) }
+        // Before the lock, as it asks holders.
+        let movable = files.all.filter { $0.mayMakeRoom && mayGo($0) }
         return try index.write { (index) throws(CacheError) in
+            // Files leave the table until here.
+            let inUse = files.all
             var closed: [EvictionCandidate] = []
             if key != nil || files.mayHaveEvictable {
                 let rows = Set(inUse.map(\.row))
                 closed = try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
             }
             if closed.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
-            let open = try index.evictionCandidates(of: movable, usedBefore: limit, evenPinned: key != nil)
+            let staying = Set(inUse.map { ObjectIdentifier($0) })
+            let open = try index.evictionCandidates(
+                of: movable.filter { staying.contains(ObjectIdentifier($0)) }, usedBefore: limit,
+                evenPinned: key != nil)
             return (closed + open).sorted(by: EvictionCandidate.goesBefore)
         }
     }
@@ -219,7 +224,8 @@ struct Evictor: Sendable {
 
     /// Empties blocks of a file in use: first the rows of filled ones, durably, then the bytes on disk or in memory,
     /// then their part of the quota.
-    /// - Parameter unlessHeld: does nothing where the file has an object, whose holder relies on the blocks.
+    /// - Parameter unlessHeld: does nothing where the file has an object, whose holder relies on the blocks, nor where
+    ///   it is not in use any more.
     func discard(_ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false) throws(CacheError) {
         guard file.row >= 0 else {
             _ = file.clear(blocks)
@@ -229,8 +235,8 @@ struct Evictor: Sendable {
         var failure: CacheError?
         defer { if let failure { disk.failed(failure) } }
         try index.write { (index) throws(CacheError) in
-            // A file that is idle under the lock stays so there.
-            if unlessHeld, files.isHeld(file.row) { return }
+            // A file that is idle under the lock stays so there. One that has left the table has left the quota, too.
+            if unlessHeld, files.isHeld(file.row) || files.file(file.row) !== file { return }
             guard let cleared = file.clear(blocks) else { throw .busy }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty {

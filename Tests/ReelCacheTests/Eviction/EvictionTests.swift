@@ -28,6 +28,35 @@ private final class Giver: ObjectHolder {
     }
 }
 
+/// Gives up nothing, and lets something else happen when it is first asked for room.
+private final class Interrupter: ObjectHolder {
+    enum Moment { case looking, giving }
+
+    let object: CacheObject
+    private let moment: Moment
+    private let work: Mutex<(@Sendable () -> Void)?>
+
+    init(_ object: CacheObject, at moment: Moment, _ work: @escaping @Sendable () -> Void) {
+        (self.object, self.moment) = (object, moment)
+        self.work = Mutex(work)
+        object.holder = self
+    }
+
+    private func reach(_ moment: Moment) {
+        if moment == self.moment { work.withLock { $0.take() }?() }
+    }
+
+    var isInUse: Bool {
+        reach(.looking)
+        return false
+    }
+
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+        reach(.giving)
+        return 0
+    }
+}
+
 private final class Counter: Sendable {
     private let number: Mutex<Int64>
     init(_ number: Int64) { self.number = Mutex(number) }
@@ -121,6 +150,32 @@ private final class Counter: Sendable {
         #expect(try held("a") == Self.blocks)
         store.quota.release(3 * BlockSize.block)
         store.close()
+    }
+
+    /// The committer lets closed files go while the thread that writes looks for room.
+    @Test(arguments: [Interrupter.Moment.looking, .giving], [true, false])
+    fileprivate func aFileThatLeavesMeanwhileIsFreedOnce(_ moment: Interrupter.Moment, _ isForgotten: Bool) throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        let closed = version("closed", blocks: 130)
+        let open = Interrupter(try store.fill(version("open", blocks: 130), [64]), at: moment) {
+            store.commit()
+            // It is in use again, and idle, with all that it had.
+            if !isForgotten { #expect(throws: Never.self) { try store.fill(closed, []) } }
+        }
+        do {
+            let object = try store.fill(closed, [64])
+            if isForgotten { store.forget(closed) }
+            #expect(object.holds(64))
+        }
+        try withExtendedLifetime(open) {
+            _ = try store.prune(freeing: BlockSize.block)
+            let used = store.usage.used
+            #expect(used == store.objects().reduce(0) { $0 + $1.cachedBytes })
+            store.commit()
+            #expect(used == store.usage.used && used == (isForgotten ? 1 : 2) * BlockSize.block)
+        }
     }
 
     @Test func pinnedFilesStayWhateverIsWanted() throws {
