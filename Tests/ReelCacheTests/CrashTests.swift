@@ -73,10 +73,10 @@ private final class Giver: ObjectHolder {
 
     func expendable(_ blocks: [Range<Int>]) -> [Range<Int>] { object.filledBlocks.map { $0..<$0 + 1 } }
 
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64 {
         blocks.reduce(0) { freed, blocks in
             let before = object.filledBytes
-            try? object.discard(blocks)
+            try? object.discard(blocks, evenPinned: evenPinned)
             return freed + before - object.filledBytes
         }
     }

@@ -18,10 +18,10 @@ private final class Reader: ObjectHolder {
         object.holder = self
     }
 
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64 {
         var freed: Int64 = 0
         for block in blocks.joined() where filled.withLock({ $0.remove(block) }) != nil {
-            guard (try? object.discard(block..<block + 1)) != nil else { break }
+            guard (try? object.discard(block..<block + 1, evenPinned: evenPinned)) != nil else { break }
             freed += object.file.bytes(of: block).count
         }
         return freed

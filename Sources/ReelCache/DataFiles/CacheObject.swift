@@ -10,8 +10,9 @@ package protocol ObjectHolder: AnyObject, Sendable {
     ///   - blocks: filled ones, in the order in which they are to go.
     ///   - scarce: nil for only blocks that no reader needs. Else no other blocks are left, and this many bytes that
     ///     were fetched ahead have to go as well, and not more.
+    ///   - evenPinned: for `discard`.
     /// - Returns: bytes freed.
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64
 
     /// What no reader needs right now, of these blocks. From any thread.
     func expendable(_ blocks: [Range<Int>]) -> [Range<Int>]
@@ -109,8 +110,10 @@ package final class CacheObject: Sendable {
     }
 
     /// Empties blocks: first the rows of filled ones, durably, then the bytes on disk or in memory, then their part of
-    /// the quota.
-    package func discard(_ blocks: Range<Int>) throws(CacheError) { try store.evictor.discard(blocks, of: file) }
+    /// the quota. - Parameter evenPinned: false: does nothing where the file is pinned.
+    package func discard(_ blocks: Range<Int>, evenPinned: Bool = true) throws(CacheError) {
+        try store.evictor.discard(blocks, of: file, evenPinned: evenPinned)
+    }
 
     /// Gives up blocks that are not whole: no row covers them.
     package func abandonFragments() throws(CacheError) {

@@ -66,7 +66,8 @@ struct Evictor: Sendable {
             if inPart {
                 for block in blocks where memory.bytes > goal { holder.relinquishPart(block, isScarce: isScarce) }
             } else {
-                _ = holder.relinquish(blocks.map { $0..<$0 + 1 }, scarce: isScarce ? memory.bytes - goal : nil)
+                _ = holder.relinquish(
+                    blocks.map { $0..<$0 + 1 }, scarce: isScarce ? memory.bytes - goal : nil, evenPinned: true)
             }
         }
     }
@@ -101,7 +102,7 @@ struct Evictor: Sendable {
                     batch.append(next)
                     sum += next.bytes
                 }
-                freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly)
+                freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly: closedOnly)
             }
         }
         return freed
@@ -112,7 +113,7 @@ struct Evictor: Sendable {
     func evict(key: String) throws(CacheError) -> Int64 {
         let name = ExactText(key)
         let all = try candidates(.max, key: key) { ExactText($0.version.key) == name }
-        return try evict(all, scarce: nil, false)
+        return try evict(all, scarce: nil, evenPinned: true)
     }
 
     /// Evicts closed files that were unused for longer than the limit allows. Looks every tenth of that time, but at
@@ -155,19 +156,20 @@ struct Evictor: Sendable {
     }
 
     private func evict(
-        _ batch: [EvictionCandidate], scarce: Int64?, _ closedOnly: Bool
+        _ batch: [EvictionCandidate], scarce: Int64?, closedOnly: Bool = false, evenPinned: Bool = false
     ) throws(CacheError) -> Int64 {
-        var freed = try evictClosed(batch.filter { $0.file == nil })
+        var freed = try evictClosed(batch.filter { $0.file == nil }, evenPinned: evenPinned)
         for (row, candidates) in Dictionary(grouping: batch.filter { $0.file != nil }, by: \.object) {
             guard let file = candidates[0].file else { continue }
             let blocks = candidates.map(\.blocks)
             if !closedOnly, let object = files.held(row) {
-                freed += object.holder?.relinquish(blocks, scarce: scarce.map { $0 - freed }) ?? 0
+                let rest = scarce.map { $0 - freed }
+                freed += object.holder?.relinquish(blocks, scarce: rest, evenPinned: evenPinned) ?? 0
             } else {
                 let before = file.bytesOnDisk
                 for blocks in blocks {
                     do throws(CacheError) {
-                        try discard(blocks, of: file, unlessHeld: true)
+                        try discard(blocks, of: file, unlessHeld: true, evenPinned: evenPinned)
                     } catch {
                         guard error == .busy else { throw error }
                     }
@@ -180,8 +182,8 @@ struct Evictor: Sendable {
     }
 
     /// Evicts extents of closed files: rows first, in one transaction, then the bytes. A file of which nothing is left
-    /// goes as a whole.
-    func evictClosed(_ batch: [EvictionCandidate]) throws(CacheError) -> Int64 {
+    /// goes as a whole. - Parameter evenPinned: also what was pinned since it was found.
+    func evictClosed(_ batch: [EvictionCandidate], evenPinned: Bool = false) throws(CacheError) -> Int64 {
         guard !batch.isEmpty else { return 0 }
         var emptied: [(row: ObjectRow, extents: [Int], isGone: Bool)] = []
         let freed = try index.write { (index) throws(CacheError) -> Int64 in
@@ -190,6 +192,7 @@ struct Evictor: Sendable {
                 let objects = Dictionary(grouping: batch, by: \.object)
                 for (id, candidates) in objects where files.file(id) == nil {
                     guard let row = try index.row(id) else { continue }
+                    if !evenPinned, try index.isPinned(row.version.key) { continue }
                     // A mapping, or a handle of a lazily ended mount, may still read it.
                     if let file = try files.open(row), file.isOpenElsewhere { continue }
                     for candidate in candidates {
@@ -224,9 +227,13 @@ struct Evictor: Sendable {
 
     /// Empties blocks of a file in use: first the rows of filled ones, durably, then the bytes on disk or in memory,
     /// then their part of the quota.
-    /// - Parameter unlessHeld: does nothing where the file has an object, whose holder relies on the blocks, nor where
-    ///   it is not in use any more.
-    func discard(_ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false) throws(CacheError) {
+    /// - Parameters:
+    ///   - unlessHeld: does nothing where the file has an object, whose holder relies on the blocks, nor where it is
+    ///     not in use any more.
+    ///   - evenPinned: false: does nothing where the file is pinned, perhaps since somebody looked last.
+    func discard(
+        _ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false, evenPinned: Bool = true
+    ) throws(CacheError) {
         guard file.row >= 0 else {
             _ = file.clear(blocks)
             return
@@ -237,6 +244,7 @@ struct Evictor: Sendable {
         try index.write { (index) throws(CacheError) in
             // A file that is idle under the lock stays so there. One that has left the table has left the quota, too.
             if unlessHeld, files.isHeld(file.row) || files.file(file.row) !== file { return }
+            if !evenPinned, try index.isPinned(file.version.key) { return }
             guard let cleared = file.clear(blocks) else { throw .busy }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty {

@@ -232,7 +232,7 @@ struct EncryptedTests {
             object.holder = self
         }
 
-        func relinquish(_: [Range<Int>], scarce _: Int64?) -> Int64 { 0 }
+        func relinquish(_: [Range<Int>], scarce _: Int64?, evenPinned _: Bool) -> Int64 { 0 }
 
         func relinquishPart(_ block: Int, isScarce: Bool) {
             if !filling.contains(block) { try? object.discard(block..<block + 1) }

@@ -16,28 +16,33 @@ private final class Giver: ObjectHolder {
         object.holder = self
     }
 
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64 {
         var freed: Int64 = 0
         for block in blocks.joined() where object.file.blockCount > block && object.file.isFilled(block) {
             if let scarce, freed >= scarce { break }
             if needed.contains(block) && scarce == nil { continue }
-            guard (try? object.discard(block..<block + 1)) != nil else { break }
+            guard (try? object.discard(block..<block + 1, evenPinned: evenPinned)) != nil else { break }
             freed += object.file.bytes(of: block).count
         }
         return freed
     }
 }
 
-/// Gives up nothing, and lets something else happen when it is first asked for room.
+/// Lets something else happen when it is first asked for room.
 private final class Interrupter: ObjectHolder {
     enum Moment { case looking, giving }
 
     let object: CacheObject
+    /// What it gives up.
+    private let given: Range<Int>
     private let moment: Moment
     private let work: Mutex<(@Sendable () -> Void)?>
 
-    init(_ object: CacheObject, at moment: Moment, _ work: @escaping @Sendable () -> Void) {
-        (self.object, self.moment) = (object, moment)
+    init(
+        _ object: CacheObject, giving given: Range<Int> = 0..<0, at moment: Moment,
+        _ work: @escaping @Sendable () -> Void
+    ) {
+        (self.object, self.given, self.moment) = (object, given, moment)
         self.work = Mutex(work)
         object.holder = self
     }
@@ -51,9 +56,11 @@ private final class Interrupter: ObjectHolder {
         return false
     }
 
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64 {
         reach(.giving)
-        return 0
+        let before = object.bytesOnDisk
+        try? object.discard(given, evenPinned: evenPinned)
+        return before - object.bytesOnDisk
     }
 }
 
@@ -175,6 +182,30 @@ private final class Counter: Sendable {
             #expect(used == store.objects().reduce(0) { $0 + $1.cachedBytes })
             store.commit()
             #expect(used == store.usage.used && used == (isForgotten ? 1 : 2) * BlockSize.block)
+        }
+    }
+
+    /// What is pinned when `pin` returns stays, whatever was found before.
+    @Test(arguments: ["open", "closed", "idle"])
+    func aPinHoldsThatComesWhileRoomIsMade(_ key: String) throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        let open = Interrupter(try store.fill(version("open", blocks: 130), 64..<67), giving: 64..<65, at: .giving) {
+            #expect(throws: Never.self) { try store.pin([key]) }
+        }
+        try store.fill(version("closed", blocks: 130), [64])
+        store.commit()
+        try store.fill(version("idle", blocks: 130), [64])
+        func cached() -> [Int64] { ["open", "closed", "idle"].map { store.cachedBytes(of: $0) / BlockSize.block } }
+        #expect(cached() == [3, 1, 1])
+        try withExtendedLifetime(open) {
+            let freed = try store.prune(freeing: 3 * BlockSize.block)
+            #expect(freed == 2 * BlockSize.block)
+            #expect(cached() == (key == "open" ? [3, 0, 0] : key == "closed" ? [2, 1, 0] : [2, 0, 1]))
+            // A person may have it gone all the same.
+            _ = try store.evict(key: key)
+            #expect(cached() == [2, 0, 0])
         }
     }
 

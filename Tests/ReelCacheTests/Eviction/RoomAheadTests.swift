@@ -9,25 +9,33 @@ import Testing
 private final class Giver: ObjectHolder {
     let object: CacheObject
     let needed: Range<Int>
+    private let asked: @Sendable () -> Void
     private let notices = Mutex(0)
     var noticed: Int { notices.withLock { $0 } }
 
-    init(_ object: CacheObject, needing needed: Range<Int> = 0..<0) {
+    /// - Parameter asked: called when it is asked what it can give up.
+    init(
+        _ object: CacheObject, needing needed: Range<Int> = 0..<0, asked: @escaping @Sendable () -> Void = {}
+    ) {
         self.object = object
         self.needed = needed
+        self.asked = asked
         object.holder = self
     }
 
     func expendable(_ blocks: [Range<Int>]) -> [Range<Int>] {
-        blocks.joined().filter { object.file.blockCount > $0 && object.file.isFilled($0) && !needed.contains($0) }
-            .map { $0..<$0 + 1 }
+        asked()
+        return blocks.joined().filter {
+            object.file.blockCount > $0 && object.file.isFilled($0) && !needed.contains($0)
+        }
+        .map { $0..<$0 + 1 }
     }
 
     func noticeRemovals() { notices.withLock { $0 += 1 } }
 
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64 {
         let before = object.bytesOnDisk
-        for block in expendable(blocks) { try? object.discard(block) }
+        for block in expendable(blocks) { try? object.discard(block, evenPinned: evenPinned) }
         return before - object.bytesOnDisk
     }
 }
@@ -113,6 +121,23 @@ private final class Points: Sendable {
             #expect(try store.evictor.makeRoomAhead(.max) == 0)
         }
         #expect(giver.object.filledBlocks.count == 200)
+    }
+
+    /// What is pinned when `pin` returns stays, whatever was found before.
+    @Test(arguments: ["open", "closed"]) func aPinHoldsThatComesWhileRoomIsMade(_ key: String) throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        let giver = Giver(try store.fill(version("open", blocks: 200), 0..<6)) {
+            #expect(throws: Never.self) { try store.pin([key]) }
+        }
+        try store.fill(version("closed", blocks: 200), 0..<6)
+        store.commit()
+        try withExtendedLifetime(giver) {
+            let freed = try store.evictor.makeRoomAhead(.max)
+            #expect(freed == 6 * BlockSize.block)
+            #expect(store.objects().filter { $0.cachedBytes > 0 }.map(\.key) == [key])
+        }
     }
 
     /// Its bytes would be lost in the hole.

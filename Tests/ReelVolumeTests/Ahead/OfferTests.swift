@@ -51,12 +51,12 @@ import Testing
         #expect(bytes?.range == piece)
         let after = fixture.volume.status()
         #expect(after.hits == before.hits + 1 && after.bytesServed == before.bytesServed + piece.count)
-        #expect(remote.relinquish([0..<200], scarce: 1) == 20_000_000 - 2 * BlockSize.extent)
-        #expect(remote.relinquish([0..<200], scarce: .max / 2) == BlockSize.extent)
+        #expect(remote.relinquish([0..<200], scarce: 1, evenPinned: false) == 20_000_000 - 2 * BlockSize.extent)
+        #expect(remote.relinquish([0..<200], scarce: .max / 2, evenPinned: false) == BlockSize.extent)
         #expect(remote.cachedBytes == BlockSize.extent)
         #expect(fixture.volume.lend(file, piece) == nil, "the file is not complete any more")
         bytes = nil
-        #expect(remote.relinquish([0..<200], scarce: .max / 2) == BlockSize.extent)
+        #expect(remote.relinquish([0..<200], scarce: .max / 2, evenPinned: false) == BlockSize.extent)
         #expect(fixture.readAll(file).isRight(film, 0, 20_000_000))
         fixture.volume.close(file)
     }
