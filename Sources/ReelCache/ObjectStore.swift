@@ -186,7 +186,8 @@ final class ObjectStore: Sendable {
     /// checksum is that of fewer bytes. On the thread that writes. If the program ends between the change of the file
     /// and that of its row, the next open cuts the file to the row's length.
     /// - Returns: false where the version stays as it is: it has an open end, the kernel reads the file itself, bytes
-    ///   of it are lent, the disk refuses, or another one with that length and validator is open, or has more bytes.
+    ///   of it are lent, its last block is being punched out, the disk refuses, or another one with that length and
+    ///   validator is open, or has more bytes.
     func lengthen(_ file: DataFile, to length: Int64, _ validator: Validator) -> Bool {
         let (known, last) = (file.length, file.blockCount - 1)
         guard !file.isOpenEnded, known < length, length <= BlockSize.longestFile, !file.isReadDirectly else {
@@ -196,6 +197,8 @@ final class ObjectStore: Sendable {
             if known % BlockSize.block != 0 { try evictor.discard(last..<last + 1, of: file) }
             guard file.hasFile else { return file.lengthen(to: length, validator) }
             return try index.write { (index) throws(CacheError) -> Bool in
+                // Looked at before anything changes. A block departs only under this lock, and others fill none.
+                guard file.endsWhole else { return false }
                 var wanted = file.version
                 (wanted.length, wanted.validator) = (length, validator)
                 if let other = try index.row(of: wanted) {

@@ -180,6 +180,9 @@ struct BlockTable: Sendable {
         return surplus
     }
 
+    /// Whether a last block that is short holds no byte, not even one that is on its way out.
+    var endsWhole: Bool { length % BlockSize.block == 0 || self[blockCount - 1] == .empty }
+
     /// The version goes on behind its end. - Precondition: a last block that was short holds no byte.
     mutating func lengthen(to length: Int64) { states.length = length }
 

@@ -78,11 +78,13 @@ final class DataFile: Sendable {
         }
     }
 
+    /// Whether all blocks stay as they are if the version becomes longer: a last block that is short is empty.
+    var endsWhole: Bool { withBlocks { $0.endsWhole } }
+
     /// Makes the version a longer one, unless bytes have come into a last block that is not whole.
     func lengthen(to length: Int64, _ validator: Validator) -> Bool {
         state.withLock { state in
-            let last = state.blocks.blockCount - 1
-            guard state.blocks.length % BlockSize.block == 0 || state.blocks[last] == .empty else { return false }
+            guard state.blocks.endsWhole else { return false }
             state.blocks.lengthen(to: length)
             state.validator = validator
             lengthCount.store(length, ordering: .releasing)

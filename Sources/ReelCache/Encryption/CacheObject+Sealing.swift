@@ -12,6 +12,7 @@ extension CacheObject {
     {
         var bad: [Range<Int>] = []
         for block in file.blocks(touching: range) {
+            // Once: a file that grows meanwhile has more bytes in its last block, for which there is no memory.
             let whole = file.bytes(of: block)
             let part = range.clamped(to: whole)
             let slice = buffer.part(part, from: range.lower)
@@ -30,8 +31,8 @@ extension CacheObject {
                 let quarters = BlockCipher.quarters(around: inside, of: Int(whole.count))
                 isRight =
                     part == whole
-                    ? open(block, quarters, sum, in: slice)
-                    : opened.read(name, inside, of: quarters, into: slice) { open(block, quarters, sum, in: $0) }
+                    ? open(block, whole, quarters, sum, in: slice)
+                    : opened.read(name, inside, of: quarters, into: slice) { open(block, whole, quarters, sum, in: $0) }
             }
             if !isRight { bad.append(block..<block + 1) }
         }
@@ -40,9 +41,9 @@ extension CacheObject {
 
     /// Reads and decrypts quarters of a block. - Returns: false where they are damaged.
     private func open(
-        _ block: Int, _ quarters: Range<Int>, _ sum: BlockSum, in memory: UnsafeMutableRawBufferPointer
+        _ block: Int, _ whole: ByteRange, _ quarters: Range<Int>, _ sum: BlockSum,
+        in memory: UnsafeMutableRawBufferPointer
     ) -> Bool {
-        let whole = file.bytes(of: block)
         let count = file.descriptor.read(into: memory, at: whole.lower + Int64(quarters.lowerBound))
         // The disk is sick, and the next bytes better go elsewhere.
         if count < 0 { store.disk.failed(.system("pread", EIO)) }

@@ -60,6 +60,37 @@ import Testing
         store.close()
     }
 
+    /// The thread that makes room is about to punch the last block out. What then stays as it is does so everywhere.
+    @Test func whileTheLastBlockDepartsItStaysAsItIs() throws {
+        final class Giver: ObjectHolder {
+            func expendable(_ blocks: [Range<Int>]) -> [Range<Int>] { blocks }
+            func relinquish(_: [Range<Int>], scarce _: Int64?, evenPinned _: Bool) -> Int64 { 0 }
+        }
+        let fixture = Fixture()
+        let work = Shared<(@Sendable () -> Void)?>(nil)
+        let store = try fixture.open { point in
+            guard point == .discardPunched, let body = work.value else { return }
+            work.set(nil)
+            body()
+        }
+        defer { store.close() }
+        let object = try store.object(for: short)
+        let giver = Giver()
+        object.holder = giver
+        for block in [0, 9] { try object.fill(block) }
+        store.commit()
+        let isLonger = Shared<Bool?>(nil)
+        work.set { isLonger.set(store.lengthen(object, to: long.length, long.validator)) }
+        try withExtendedLifetime(giver) { _ = try store.evictor.makeRoomAhead(.max) }
+        #expect(isLonger.value == false && object.version == short)
+        #expect(fixture.objectFiles.compactMap { status($0)?.st_size } == [Int(short.length)])
+        #expect(try store.object(for: short) === object && store.object(for: long) !== object)
+        // Once it has gone it becomes longer.
+        #expect(store.lengthen(object, to: long.length + 1, long.validator))
+        for block in [9, 100] { try object.fill(block) }
+        #expect([9, 100].allSatisfy { object.holds($0) })
+    }
+
     /// One that nobody has open makes way, unless it has more bytes.
     @Test func aClosedOneOfThatLengthGoes() throws {
         let fixture = Fixture()
