@@ -34,6 +34,27 @@ struct EvictionCandidate {
     var blocks: Range<Int> { extent * BlockSize.blocksPerExtent..<(extent + 1) * BlockSize.blocksPerExtent }
 }
 
+/// A search of the index that goes on where files stay that it has found: it ends once it has enough bytes, and all of
+/// these may be of one file that a mapping, or a handle of a lazily ended mount, still reads.
+struct EvictionSearch {
+    /// Rows of closed files that stay.
+    var spared: Set<Int64> = []
+    private var sparedBefore = -1
+    private var wanted: Int64
+
+    init(_ wanted: Int64) { self.wanted = wanted }
+
+    /// Whether a file stayed that the last one counted on, or there was none.
+    var goesOn: Bool { spared.count > sparedBefore }
+
+    /// - Returns: how many bytes to look for: four times as many each time, so that few searches pass many such files.
+    mutating func begin() -> Int64 {
+        sparedBefore = spared.count
+        defer { wanted = wanted > .max / 4 ? .max : wanted * 4 }
+        return wanted
+    }
+}
+
 extension DataFile {
     /// Whether bytes of it may go: not what the kernel reads itself, nor a body that comes once, as its end is not
     /// known, and cannot be fetched again.

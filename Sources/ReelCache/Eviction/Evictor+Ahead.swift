@@ -17,9 +17,17 @@ extension Evictor {
 
     /// - Returns: bytes freed.
     func makeRoomAhead(_ wanted: Int64) throws(CacheError) -> Int64 {
+        var freed: Int64 = 0
+        var search = EvictionSearch(wanted)
+        while freed < wanted, search.goesOn { freed += try makeRoomAhead(wanted - freed, &search) }
+        return freed
+    }
+
+    private func makeRoomAhead(_ wanted: Int64, _ search: inout EvictionSearch) throws(CacheError) -> Int64 {
         var (closed, sum): ([EvictionCandidate], Int64) = ([], 0)
         var open: [(holder: any ObjectHolder, file: DataFile, blocks: [Range<Int>])] = []
-        for candidate in try candidates(wanted, { _ in true }) where sum < wanted {
+        for candidate in try candidates(search.begin(), sparing: search.spared, { _ in true })
+        where sum < wanted {
             guard let file = candidate.file else {
                 closed.append(candidate)
                 sum += candidate.bytes
@@ -34,7 +42,7 @@ extension Evictor {
                 open.append((holder, file, blocks))
             }
         }
-        var freed = try evictClosed(closed)
+        var freed = try evictClosed(closed, &search)
         // Also where a later one fails.
         defer { tally.bytes.add(freed, ordering: .relaxed) }
         for (holder, file, blocks) in open {

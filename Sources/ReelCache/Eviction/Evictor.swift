@@ -88,22 +88,36 @@ struct Evictor: Sendable {
         sparesOpen: Bool = false
     ) throws(CacheError) -> Int64 {
         guard disk.mayWriteIndex, wanted > 0 else { return 0 }
-        let candidates = try candidates(wanted + slack, usedBefore: limit) { file in
-            !(closedOnly && files.isHeld(file.row)) && !(sparesOpen && files.held(file.row)?.holder?.isInUse == true)
-        }
         var freed: Int64 = 0
-        for isScarce in [false, true] {
-            let goal = isScarce ? wanted : wanted + slack
-            var rest = candidates[...]
-            while freed < goal, !rest.isEmpty {
-                var batch: [EvictionCandidate] = []
-                var sum: Int64 = 0
-                while freed + sum < goal, let next = rest.popFirst() {
-                    batch.append(next)
-                    sum += next.bytes
-                }
-                freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly: closedOnly)
+        var found: [EvictionCandidate] = []
+        var search = EvictionSearch(wanted + slack)
+        while freed < wanted + slack, search.goesOn {
+            found = try candidates(search.begin(), usedBefore: limit, sparing: search.spared) { file in
+                !(closedOnly && files.isHeld(file.row))
+                    && !(sparesOpen && files.held(file.row)?.holder?.isInUse == true)
             }
+            freed += try evict(found, until: wanted + slack - freed, closedOnly: closedOnly, &search)
+        }
+        if freed < wanted {
+            freed += try evict(found, until: wanted - freed, isScarce: true, closedOnly: closedOnly, &search)
+        }
+        return freed
+    }
+
+    private func evict(
+        _ candidates: [EvictionCandidate], until goal: Int64, isScarce: Bool = false, closedOnly: Bool,
+        _ search: inout EvictionSearch
+    ) throws(CacheError) -> Int64 {
+        var freed: Int64 = 0
+        var rest = candidates[...]
+        while freed < goal, !rest.isEmpty {
+            var batch: [EvictionCandidate] = []
+            var sum: Int64 = 0
+            while freed + sum < goal, let next = rest.popFirst() {
+                batch.append(next)
+                sum += next.bytes
+            }
+            freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly: closedOnly, &search)
         }
         return freed
     }
@@ -113,7 +127,8 @@ struct Evictor: Sendable {
     func evict(key: String) throws(CacheError) -> Int64 {
         let name = ExactText(key)
         let all = try candidates(.max, key: key) { ExactText($0.version.key) == name }
-        return try evict(all, scarce: nil, evenPinned: true)
+        var search = EvictionSearch(.max)
+        return try evict(all, scarce: nil, evenPinned: true, &search)
     }
 
     /// Evicts closed files that were unused for longer than the limit allows. Looks every tenth of that time, but at
@@ -132,9 +147,11 @@ struct Evictor: Sendable {
     /// Extents that could go, in order: all of files in use, and of closed files as many as are wanted.
     /// - Parameters:
     ///   - key: only files of this key, pinned or not, nil for all that are not pinned.
+    ///   - spared: rows of closed files that take no part.
     ///   - mayGo: whether a file in use takes part.
     func candidates(
-        _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
+        _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, sparing spared: Set<Int64> = [],
+        _ mayGo: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
         // Before the lock, as it asks holders.
         let movable = files.all.filter { $0.mayMakeRoom && mayGo($0) }
@@ -143,10 +160,11 @@ struct Evictor: Sendable {
             let inUse = files.all
             var closed: [EvictionCandidate] = []
             if key != nil || files.mayHaveEvictable {
-                let rows = Set(inUse.map(\.row))
+                let rows = spared.union(inUse.map(\.row))
                 closed = try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
             }
-            if closed.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
+            // Nothing tells when those that are spared may go.
+            if closed.isEmpty, spared.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
             let staying = Set(inUse.map { ObjectIdentifier($0) })
             let open = try index.evictionCandidates(
                 of: movable.filter { staying.contains(ObjectIdentifier($0)) }, usedBefore: limit,
@@ -156,9 +174,10 @@ struct Evictor: Sendable {
     }
 
     private func evict(
-        _ batch: [EvictionCandidate], scarce: Int64?, closedOnly: Bool = false, evenPinned: Bool = false
+        _ batch: [EvictionCandidate], scarce: Int64?, closedOnly: Bool = false, evenPinned: Bool = false,
+        _ search: inout EvictionSearch
     ) throws(CacheError) -> Int64 {
-        var freed = try evictClosed(batch.filter { $0.file == nil }, evenPinned: evenPinned)
+        var freed = try evictClosed(batch.filter { $0.file == nil }, evenPinned: evenPinned, &search)
         for (row, candidates) in Dictionary(grouping: batch.filter { $0.file != nil }, by: \.object) {
             guard let file = candidates[0].file else { continue }
             let blocks = candidates.map(\.blocks)
@@ -183,8 +202,11 @@ struct Evictor: Sendable {
 
     /// Evicts extents of closed files: rows first, in one transaction, then the bytes. A file of which nothing is left
     /// goes as a whole. - Parameter evenPinned: also what was pinned since it was found.
-    func evictClosed(_ batch: [EvictionCandidate], evenPinned: Bool = false) throws(CacheError) -> Int64 {
+    func evictClosed(
+        _ batch: [EvictionCandidate], evenPinned: Bool = false, _ search: inout EvictionSearch
+    ) throws(CacheError) -> Int64 {
         guard !batch.isEmpty else { return 0 }
+        var shared: [Int64] = []
         var emptied: [(row: ObjectRow, extents: [Int], isGone: Bool)] = []
         let freed = try index.write { (index) throws(CacheError) -> Int64 in
             var freed: Int64 = 0
@@ -194,7 +216,10 @@ struct Evictor: Sendable {
                     guard let row = try index.row(id) else { continue }
                     if !evenPinned, try index.isPinned(row.version.key) { continue }
                     // A mapping, or a handle of a lazily ended mount, may still read it.
-                    if let file = try files.open(row), file.isOpenElsewhere { continue }
+                    if let file = try files.open(row), file.isOpenElsewhere {
+                        shared.append(id)
+                        continue
+                    }
                     for candidate in candidates {
                         let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
                         try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)
@@ -216,6 +241,7 @@ struct Evictor: Sendable {
             }
             return freed
         }
+        search.spared.formUnion(shared)
         // Outside of the lock: the removal of a long file takes a while, and no row has its name any more.
         for (row, _, isGone) in emptied where isGone { files.remove(row.name) }
         reached(.evictionPunched)

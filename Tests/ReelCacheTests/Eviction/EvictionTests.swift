@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import Synchronization
 import TestKit
@@ -207,6 +208,29 @@ private final class Counter: Sendable {
             _ = try store.evict(key: key)
             #expect(cached() == [2, 0, 0])
         }
+    }
+
+    /// A mapping outlives its close, as does a reader of a mount that has lazily ended.
+    @Test(arguments: [false, true]) func filesThatAreOpenElsewhereKeepNoOtherFromGoing(_ isAhead: Bool) throws {
+        let fixture = Fixture()
+        let store = try fixture.open(cap: 24 * BlockSize.block)
+        defer { store.close() }
+        for key in ["a", "b", "c"] { try store.fill(version(key, blocks: 130), 64..<70) }
+        store.commit()
+        try #require(eventually { store.files.all.isEmpty })
+        let others = fixture.objectFiles.map { open($0, O_RDONLY | O_CLOEXEC) }
+        defer { for other in others { close(other) } }
+        // Used last.
+        try store.fill(version("d", blocks: 130), 64..<70)
+        store.commit()
+        try #require(eventually { store.files.all.isEmpty })
+        func makeRoom() throws -> Bool {
+            if isAhead { return try store.evictor.makeRoomAhead(2 * BlockSize.block) > 0 }
+            defer { store.quota.release(2 * BlockSize.block) }
+            return store.evictor.reserve(2 * BlockSize.block)
+        }
+        #expect(try makeRoom())
+        #expect(Set(store.objects().map(\.key)) == ["a", "b", "c"])
     }
 
     @Test func pinnedFilesStayWhateverIsWanted() throws {
