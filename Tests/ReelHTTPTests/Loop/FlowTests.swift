@@ -329,7 +329,8 @@ import Testing
             if request.path == "/film" { return ServerStep.answer(200, body: "film") }
             let place = request.path == "/begun" ? 10 : Int64(request.path.dropFirst("/copied".count))!
             return [
-                .pause(.microseconds(500 * place)), .head(302, [("Location", "/film"), ("Content-Length", "5")]), .stall,
+                .pause(.microseconds(500 * place)), .head(302, [("Location", "/film"), ("Content-Length", "5")]),
+                .stall,
             ]
         }
         try withTransport(to: server) {
