@@ -45,8 +45,8 @@ final class SimulatedWorld {
     }
 
     /// A mount with a cache and a transport of its own, which ends with the simulation.
-    /// - Parameter wire: a round trip, and the bytes a second that it carries of all answers together, nil if each comes
-    ///   as `transport` says.
+    /// - Parameter wire: a round trip, and the bytes a second that it carries of all answers together; nil if each
+    ///   comes as `transport` says.
     func mount(
         _ source: String, _ options: VolumeOptions, cap: Int64 = 1 << 30, finder: (any PlaceFinder)? = nil,
         wire: (trip: Duration, capacity: Int64)? = nil

@@ -10,8 +10,8 @@ extension Transfer {
     /// Whether its path names a folder, as far as it says.
     private var asksFolder: Bool { route.place.path.hasSuffix("/") }
 
-    /// Whether it can take no bytes for a while. A probe is over with its byte. libcurl reads a folder over SFTP before the body begins
-    /// (`SSH_SFTP_READDIR` in lib/vssh), and ends one that is paused then as if it were whole.
+    /// Whether it can take no bytes for a while. A probe is over with its byte. libcurl reads a folder over SFTP before
+    /// the body begins (`SSH_SFTP_READDIR` in lib/vssh), and ends one that is paused then as if it were whole.
     var canPause: Bool { probe == nil && (route.place.fileProtocol != .sftp || !asksFolder) }
 
     /// Whether it takes its range out of a body that runs to the end of the file: see `KeptBody`.

@@ -41,7 +41,7 @@ import Testing
     private static let piece: Int64 = 128 << 10
     private static let trip = Duration.milliseconds(40)
 
-    /// Plays a film to its end as it is due, and asks as the kernel does: half a mebibyte ahead, in reads of two blocks.
+    /// Plays a film to its end as it is due, and asks as the kernel does: half a mebibyte ahead, two blocks at a time.
     /// - Parameter thread: of the program that plays it.
     private static func play(
         _ mount: SimulatedWorld.Mount, _ name: String, length: Int64, rate: Double, by thread: Int32
