@@ -163,7 +163,7 @@ struct Evictor: Sendable {
                 let rows = spared.union(inUse.map(\.row))
                 closed = try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
             }
-            // Nothing tells when those that are spared may go.
+            // When those that are spared may go is not known.
             if closed.isEmpty, spared.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
             let staying = Set(inUse.map { ObjectIdentifier($0) })
             let open = try index.evictionCandidates(

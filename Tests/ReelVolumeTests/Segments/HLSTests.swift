@@ -267,19 +267,21 @@ import Testing
         }
     }
 
-    @Test("A playlist that names variants from now on leaves the film as it is remembered")
+    @Test("A playlist that names variants from now on makes no empty film, and the film is there again with its own one")
     func becomesMaster() throws {
         try with([400_000, 400_000], refresh: .milliseconds(1)) { stage, fixture in
             let isFilm = try bytes(fixture) == stage.whole
             #expect(isFilm)
             stage.text.set("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=5000\nother.m3u8\n")
             let asked = stage.server.requests.count
-            var isWhole = true
+            var isRight = true
             let isAsked = eventually {
-                isWhole = (try? bytes(fixture)) == stage.whole
-                return !isWhole || stage.playlists(since: asked) > 1
+                if let found = try? bytes(fixture), found != stage.whole { isRight = false }
+                return !isRight || stage.playlists(since: asked) > 1
             }
-            #expect(isWhole && isAsked)
+            #expect(isRight && isAsked)
+            stage.write(0..<2)
+            #expect(eventually { (try? bytes(fixture)) == stage.whole })
         }
     }
 
