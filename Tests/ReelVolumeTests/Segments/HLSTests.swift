@@ -267,7 +267,7 @@ import Testing
         }
     }
 
-    @Test("A playlist that names variants from now on makes no empty film, and the film is there again with its own one")
+    @Test("A playlist that names variants from now on makes no empty film, and its own list brings the film back")
     func becomesMaster() throws {
         try with([400_000, 400_000], refresh: .milliseconds(1)) { stage, fixture in
             let isFilm = try bytes(fixture) == stage.whole
