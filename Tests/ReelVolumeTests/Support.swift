@@ -63,3 +63,14 @@ final class Kernel: KernelCache {
     func setScanned(_ isScanned: Bool) { scans.withLock { $0.append(isScanned) } }
     func forgetPages(of node: NodeID, _ range: ByteRange) { pages.withLock { $0.append(range) } }
 }
+
+extension ServerStep {
+    /// The page of a folder as nginx makes it.
+    static func listing(_ files: [(name: String, length: Int64)]) -> [ServerStep] {
+        let lines = files.map { "<a href=\"\($0.name)\">\($0.name)</a>  14-Nov-2023 22:13  \($0.length)\r\n" }
+        return answer(
+            200, [("Content-Type", "text/html")],
+            body: "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre>"
+                + "<a href=\"../\">../</a>\r\n\(lines.joined())</pre><hr></body></html>")
+    }
+}

@@ -23,7 +23,7 @@ package final class SimulatedExchange: RequestControl, GatedRequest, @unchecked 
     private var mayGoOn = false
     private var isOver = false
     private var delivered: Int64 = 0
-    private(set) var lastByte = Duration.zero
+    private var lastByte = Duration.zero
     /// Bytes of the body that the line has brought, and that were not taken: they stand in the socket.
     private var unread: Int64 = 0
     /// More of them are on their way.
@@ -55,8 +55,6 @@ package final class SimulatedExchange: RequestControl, GatedRequest, @unchecked 
 
     package var rank: LineRank { request.rank(for: handle.rank) }
     package var silence: Duration { now() - lastByte }
-    /// It was asked for, and may not begin.
-    private var isHeld: Bool { payment.isGated }
 
     func begin() {
         if handle.isPromoted { request.promote() }
@@ -72,7 +70,7 @@ package final class SimulatedExchange: RequestControl, GatedRequest, @unchecked 
     private func waitHeld() {
         let left = max(lastByte, transport.wire.lastByte) + request.stallLimit - now()
         guard left > .zero else { return finish(.timedOut) }
-        transport.after(left) { [self] in if isHeld, !isOver { waitHeld() } }
+        transport.after(left) { [self] in if payment.isGated, !isOver { waitHeld() } }
     }
 
     private func send() {

@@ -192,19 +192,18 @@ package final class Keeper: Sendable {
             work.walk = try? FileWalk(tree, "", watch)
         }
         guard let walk = work.walk else { return work.nextWalk = now() + Self.failedFeedInterval }
-        while true {
-            let next: FileWalk.Found?
-            do { next = try walk.next(watch) } catch {
-                // It was ended: which feeds there are is not known.
-                return
+        do {
+            while let found = try walk.next(watch) {
+                let folder = found.folder.path
+                guard work.seen.insert(folder).inserted else { continue }
+                let entries = found.listed.entries
+                let places = entries.newestItems(atMost: services.options.keepNew)
+                let items = places.map { item($0, of: entries, in: folder) }
+                return change { $0.list(items, of: folder) }
             }
-            guard let found = next else { break }
-            let folder = found.folder.path
-            guard work.seen.insert(folder).inserted else { continue }
-            let entries = found.listed.entries
-            let places = entries.newestItems(atMost: services.options.keepNew)
-            let items = places.map { item($0, of: entries, in: folder) }
-            return change { $0.list(items, of: folder) }
+        } catch {
+            // It was ended: which feeds there are is not known.
+            return
         }
         if walk.failed.isEmpty {
             let seen = work.seen

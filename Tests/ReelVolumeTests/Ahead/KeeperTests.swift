@@ -42,13 +42,7 @@ import Testing
                     body: "<rss version='2.0'><channel>\(items.joined())</channel></rss>")
             }
             guard name.isEmpty else { return ServerStep.answer(404) }
-            let lines = KeeperTests.names.map {
-                "<a href=\"\($0)\">\($0)</a>  14-Nov-2023 22:13  \(KeeperTests.length)\r\n"
-            }
-            return ServerStep.answer(
-                200, [("Content-Type", "text/html")],
-                body: "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre>"
-                    + "<a href=\"../\">../</a>\r\n\(lines.joined())</pre><hr></body></html>")
+            return ServerStep.listing(KeeperTests.names.map { ($0, KeeperTests.length) })
         }
 
         /// Bytes of a file that were asked for.

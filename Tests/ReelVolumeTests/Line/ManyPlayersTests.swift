@@ -21,20 +21,16 @@ import Testing
     private final class Library: Sendable {
         let films: [String: FileOrigin]
 
-        init(_ names: [String], length: Int64) {
+        init(_ files: [(name: String, length: Int64)]) {
             films = Dictionary(
-                uniqueKeysWithValues: names.enumerated().map { ($1, FileOrigin(length: length, seed: UInt64($0 + 1))) })
+                uniqueKeysWithValues: files.enumerated().map { number, file in
+                    (file.name, FileOrigin(length: file.length, seed: UInt64(number + 1)))
+                })
         }
 
-        init(_ libraries: [Library]) { films = libraries.reduce(into: [:]) { $0.merge($1.films) { a, _ in a } } }
-
         func answer(_ request: ServerRequest) -> [ServerStep]? {
-            if let film = films[String(request.path.dropFirst())] { return film.answer(request) }
-            let lines = films.map { "<a href=\"\($0)\">\($0)</a>  14-Nov-2023 22:13  \($1.version.length)\r\n" }
-            return ServerStep.answer(
-                200, [("Content-Type", "text/html")],
-                body: "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre>"
-                    + "<a href=\"../\">../</a>\r\n\(lines.sorted().joined())</pre><hr></body></html>")
+            films[String(request.path.dropFirst())]?.answer(request)
+                ?? ServerStep.listing(films.map { ($0, $1.version.length) }.sorted { $0.0 < $1.0 })
         }
     }
 
@@ -98,9 +94,7 @@ import Testing
     ) throws -> [Show] {
         let length = Int64(rate) * seconds
         let names = (0..<count).map { "f\($0).mkv" }
-        let library = Library([
-            Library(names, length: length), Library((0..<200).map { "s\($0).mp4" }, length: 40_000_000),
-        ])
+        let library = Library(names.map { ($0, length) } + (0..<200).map { ("s\($0).mp4", 40_000_000) })
         return try SimulatedWorld.run(["http://h": { library.answer($0) }]) { world in
             let mount = try world.mount(
                 "http://h/", VolumeOptions(prebuffer: 0), wire: (trip: Self.trip, capacity: capacity))
