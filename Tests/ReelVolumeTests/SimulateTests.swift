@@ -16,7 +16,7 @@ import Testing
     }
 
     /// An older one tells another story than the one that it was kept for, as each change of the order of events does.
-    private static let newest = [6715, 80_000_246, 80_000_171, 80_000_263]
+    private static let newest = [6715, 80_000_246, 80_000_171, 80_000_263, 4_103_767_378]
 
     @Test(
         "A seed that has found something finds it no more",

@@ -59,20 +59,11 @@ extension FileTable {
         if !services.upstream.prove(url, known, { settled($0) }) { settled(nil) }
     }
 
-    /// Makes an answer of a comparison count once: it, or `late` at `end`. The comparison goes on for those that ask
-    /// later.
+    /// The completion of a comparison that may take no longer than `end`.
     private func once<Answer: Sendable>(
         until end: Duration, late: Answer, _ body: @escaping @Sendable (Answer) -> Void
     ) -> @Sendable (Answer) -> Void {
-        let once = Once(body)
-        let giveUp = { @Sendable [services] in
-            if let body = once.take() { services.later { body(late) } }
-        }
-        let timer = services.ticker.after(end - now(), giveUp, atEnd: giveUp)
-        return { [services] answer in
-            services.ticker.cancel(timer)
-            once(answer)
-        }
+        services.ticker.once(within: end - now(), elseOnly: late, by: services.later, body)
     }
 
     /// Compares what is known of a version with the origin's bytes, so that it becomes the longer one.

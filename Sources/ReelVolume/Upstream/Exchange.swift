@@ -130,10 +130,11 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
                 return takesAnyVersion ? ask(nil) : skip()
             }
             let prove = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, upstream) }
-            mirrors.find(request.resource, version, at: place, ask: prove) { [self] standing in
+            let proven = inTime(elseOnly: MirrorClaims.Standing.unknown) { [self] standing in
                 if case .agrees(let validator) = standing { return askAgreed(validator) }
                 if isContradicted { end(.changed) } else { skip() }
             }
+            mirrors.find(request.resource, version, at: place, ask: prove, proven)
         }
     }
 
@@ -190,9 +191,8 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         if upstream.transport.line.isOffline {
             return upstream.transport.perform { [self] in ended(.away(.offline)) }
         }
-        began = began ?? now()
-        let left = silenceLeft
-        let answer = Once<Resolver.Place?> { [self] place in
+        // The command may take longer than the request may wait.
+        let answer = inTime(elseOnly: Resolver.Place?.none) { [self] place in
             guard let place else {
                 // Receivers are called on the transport's thread alone.
                 return upstream.transport.perform { [self] in ended(.unresolved) }
@@ -201,11 +201,15 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             upstream.origins.resolved(request.url.origin)
             send(place.answer.url, place.answer.headers, attempt.condition)
         }
-        resolver?.place(of: request.url, after: refusal) { answer($0) }
-        if answer.isOver { return }
-        // The command may take longer than the request may wait.
-        let late: @Sendable () -> Void = { answer(nil) }
-        upstream.ticker.after(max(.zero, left), late, atEnd: late)
+        resolver?.place(of: request.url, after: refusal, answer)
+    }
+
+    /// What is asked before a place gets the request counts as silence, too.
+    private func inTime<Answer: Sendable>(
+        elseOnly late: Answer, _ body: @escaping @Sendable (Answer) -> Void
+    ) -> @Sendable (Answer) -> Void {
+        began = began ?? now()
+        return upstream.ticker.once(within: silenceLeft, elseOnly: late, body)
     }
 
     /// - Parameter headers: of the place itself, nil if it is the request's own.

@@ -23,10 +23,11 @@ import Testing
     }
 
     /// - Parameters:
+    ///   - isPlayed: the first block of the film is in the cache before.
     ///   - silence: what they all answer from then on.
     ///   - call: has an end.
     private func wait(
-        mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil,
+        mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil, isPlayed: Bool = false,
         then silence: @escaping @Sendable (ServerRequest) -> [ServerStep],
         _ call: (Volume, _ done: @escaping @Sendable () -> Void) -> Void
     ) throws -> Duration {
@@ -42,6 +43,7 @@ import Testing
             let mount = try world.mount(
                 "http://origin/film.mkv",
                 VolumeOptions(timeout: timeout, mirrors: names.map { ResourceURL($0 + "/film.mkv")! }), finder: finder)
+            if isPlayed { try mount.play(film, ByteRange(0, 4096)) }
             Simulation.sleep(.seconds(60))
             isSilent.set(true)
             let start = now()
@@ -98,5 +100,21 @@ import Testing
             ) { _ in done() }
         }
         #expect(waited <= .seconds(4), "\(waited)")
+    }
+
+    @Test("A mirror whose bytes are compared first is no longer silent than the source left time for")
+    func compared() throws {
+        let waited = try wait(mirrors: 1, timeout: .seconds(3), isPlayed: true, then: { _ in [.stall] }) {
+            (volume, done) in
+            let url = ResourceURL("http://origin/film.mkv")!
+            let block = volume.services.store.information(for: url.text).flatMap {
+                volume.services.upstream.cachedBlock(of: url, $0.information)
+            }
+            #expect(block != nil, "there is something to compare")
+            OpenRequest.start(
+                url, tail: nil, until: now() + .seconds(1), volume.files, volume.services, finished: { _ in }
+            ) { _ in done() }
+        }
+        #expect(waited <= .milliseconds(1100), "\(waited)")
     }
 }
