@@ -18,14 +18,16 @@ package final class ScriptedFileServer: Sendable {
     ///   - opening: the reply before each body. The server then knows no SIZE; nil if it does.
     ///   - place: a directory with `cert.pem` and `key.pem`: all is inside of TLS, and data come in the session of
     ///     their control connection alone, nil if without TLS.
+    ///   - pause: before it says that a type, or an offset, is set.
     ///   - script: the path of a file that is read at each command: what the server does (`names`; `cut`, `foreign`,
     ///     `busy` or `login` instead of a listing), and the names of its files in hexadecimal digits, a line each. It
     ///     then knows MLSD, and a file of any name is the film.
     package init(
-        ending: String = "226 done", opening: String? = nil, secure place: String? = nil, script: String? = nil
+        ending: String = "226 done", opening: String? = nil, secure place: String? = nil, pause: Duration = .zero,
+        script: String? = nil
     ) throws {
         scheme = place == nil ? "ftp" : "ftps"
-        let words = [ending, "\(Self.length)", place ?? "", opening ?? "", script ?? ""]
+        let words = [ending, "\(Self.length)", place ?? "", opening ?? "", script ?? "", "\(pause / .seconds(1))"]
         let process = try ChildProcess(["python3", "-c", Self.program] + words)
         var port: UInt16?
         eventually {
@@ -72,7 +74,7 @@ package final class ScriptedFileServer: Sendable {
     }
 
     private static let program = """
-        import itertools, socket, ssl, sys, threading
+        import itertools, socket, ssl, sys, threading, time
 
         ending, opening = sys.argv[1].encode(), sys.argv[4].encode()
         film = (bytes(range(251)) * (int(sys.argv[2]) // 251 + 1))[:int(sys.argv[2])]
@@ -116,6 +118,7 @@ package final class ScriptedFileServer: Sendable {
                 sys.stdout.flush()
                 name = rest.lstrip("/")
                 mode, files = scene()
+                if word in ("TYPE", "REST"): time.sleep(float(sys.argv[6]))
                 if mode == "login" and word != "QUIT": reply(b"530 log in")
                 elif mode == "busy" and word != "QUIT": reply(b"421 later")
                 elif word == "USER": reply(b"230 in")

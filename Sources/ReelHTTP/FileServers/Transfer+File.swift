@@ -83,6 +83,12 @@ extension Transfer {
 
     // MARK: The answer
 
+    /// A reply is to come that libcurl does not wait for: until 8.7 it forgets the control connection while the data
+    /// connection has no TLS session, which begins after the last command.
+    var mayMissReply: Bool {
+        stage == .running && route.place.scheme != "ftp" && easy?.lane != nil && !answer.isAccepted
+    }
+
     /// Takes a line of the control connection. - Returns: whether curl shall go on.
     func takeReply(_ line: UnsafeRawBufferPointer) -> Bool {
         answer.file.take(reply: line)

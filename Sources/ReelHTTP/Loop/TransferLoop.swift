@@ -25,6 +25,8 @@ final class TransferLoop {
     /// Requests that go on with the body of another one, which is on its way.
     private var awaiting: [Transfer] = []
     var gate: LineGate<Transfer>
+    /// Between two looks at control connections that libcurl does not wait for: little beside a round trip.
+    private static let replyLook = Duration.milliseconds(5)
     /// No deadline is before this moment.
     private var nextCheck = ContinuousClock.now
 
@@ -81,6 +83,7 @@ final class TransferLoop {
             if let pause = gate.wait(now: now()) { time = min(time, pause) }
             // What curl held of a body may have been all that a request wanted.
             if pool.isInUse { time = .zero }
+            if transfers.values.contains(where: \.mayMissReply) { time = min(time, Self.replyLook) }
             thread.wait(atMost: time)
         }
     }

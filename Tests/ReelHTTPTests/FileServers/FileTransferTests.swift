@@ -307,6 +307,23 @@ import Testing
         }
     }
 
+    /// libcurl does not wait for what the control connection says while a data connection has no session yet: only
+    /// its timers, of which the longest of a connection is 200 ms, let it look there.
+    @Test func aSlowReplyBesideASecureDataConnectionIsSeenWhenItComes() throws {
+        try withTemporaryDirectory { place in
+            defer { removeTree(place) }
+            try makeCertificate(place + "/cert.pem", key: place + "/key.pem", names: "IP:127.0.0.1")
+            let server = try ScriptedFileServer(secure: place, pause: .milliseconds(300))
+            defer { server.stop() }
+            let origin = try origin(trusting: place + "/cert.pem")
+            defer { origin.shutdown() }
+            let start = ContinuousClock.now
+            #expect(origin.fetch(server.url("film.mkv"), ByteRange(5, 5000)).failure == nil)
+            // Nothing else would wake the transport before its next look at deadlines.
+            #expect(ContinuousClock.now - start < .seconds(6))
+        }
+    }
+
     @Test func aHeadThatIsEnoughCostsNoBody() throws {
         try withServer { origin, url, process in
             var request = OriginRequest(url: url("film.mkv"), range: ByteRange(0, 1))
