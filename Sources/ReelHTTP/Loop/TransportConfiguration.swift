@@ -61,6 +61,14 @@ package struct TransportConfiguration: Sendable {
     /// The region that a service without regions expects in a signature, and that AWS assumes of a bucket.
     static let firstRegion = "us-east-1"
 
+    /// The same for two that are made of the same options, in one process.
+    package var fingerprint: String {
+        var rest = self
+        // Sets print in an order of their own; keys neither print nor reflect themselves.
+        (rest.trustedOrigins, rest.mirrorOrigins) = (trustedOrigins.map { _ in [] }, [])
+        return "\(rest) \(trustedOrigins?.sorted() ?? []) \(mirrorOrigins.sorted()) \(signingKey.hashValue)"
+    }
+
     func trusts(_ place: ResourceURL) -> Bool { trustedOrigins?.contains(place.origin) ?? true }
 
     /// Whether the transport signs the request.

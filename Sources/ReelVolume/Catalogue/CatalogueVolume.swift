@@ -71,6 +71,8 @@ package final class CatalogueVolume: MountedVolume {
         for source in new { source.start() }
         for source in gone { retire(source) }
         tellKernel(before, after)
+        // Until all that is new is open the tree is not whole.
+        (new + gone).first?.entry.options.news?.trust()
     }
 
     /// nil if all numbers are in use.

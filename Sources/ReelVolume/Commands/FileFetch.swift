@@ -89,7 +89,7 @@ final class FileFetch: Sendable {
     /// - Returns: nil while it goes on.
     func step(_ moment: Duration, isPatient: Bool) -> Outcome? {
         // Nothing would ever come again: a command of a catalogue outlives its sources.
-        if commands.services.ticker.isOver { return .failed("its source has left the catalogue") }
+        if commands.services.ticker.isOver { return .failed(MaintenanceFailure.sourceLeft.description) }
         let (phase, failure, isDue) = state.withLock { ($0.phase, $0.failure, $0.nextAttempt <= moment) }
         if isPatient || isOffline { state.withLock { $0.lastNews = moment } }
         if let failure, failure.isFinal { return .failed(failure.reason) }

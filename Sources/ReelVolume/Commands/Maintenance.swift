@@ -50,6 +50,8 @@ package struct Maintenance: CacheCommands {
         let store = services.store
         for key in chosen.keys where cached.contains(ExactText(key)) {
             let freed = try onWriter(watch) { () throws(CacheError) in try store.evict(key: key) }
+            // Many files may take longer together than a client waits for a word.
+            watch.progress(MaintenanceProgress(done: 0, total: 0))
             report.bytes += freed
             report.files += freed > 0 ? 1 : 0
             if watch.isOver() { break }
@@ -80,7 +82,7 @@ package struct Maintenance: CacheCommands {
             let result = Result { () throws(CacheError) in try job() }
             answer.withLock { $0 = result }
         }
-        let result = try watch.wait(for: answer, progress)
+        let result = try watch.wait(for: answer, progress, unless: { services.ticker.isOver })
         return try onCache { () throws(CacheError) in try result.get() }
     }
 

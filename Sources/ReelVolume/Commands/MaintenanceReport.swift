@@ -124,13 +124,17 @@ package struct MaintenanceWatch: Sendable {
         return try wait(for: answer)
     }
 
-    /// Waits for an answer, and reports progress meanwhile. - Throws: if the client goes before.
+    /// Waits for an answer, and reports progress meanwhile.
+    /// - Parameter isGone: who would give it has ended.
+    /// - Throws: if the client goes before, or no answer can come any more.
     func wait<Value: Sendable>(
-        for answer: Monitor<Value?>, _ progress: MaintenanceProgress? = nil
+        for answer: Monitor<Value?>, _ progress: MaintenanceProgress? = nil, unless isGone: () -> Bool = { false }
     ) throws(MaintenanceFailure) -> Value {
         while true {
+            let isLast = isGone()
             if let value = answer.wait(atMost: .milliseconds(200), { $0 }) { return value }
             if isOver() { throw MaintenanceFailure("it was ended before its time") }
+            if isLast { throw .sourceLeft }
             self.progress(progress ?? MaintenanceProgress(done: 0, total: 0))
         }
     }
@@ -144,6 +148,9 @@ package struct MaintenanceFailure: Error, Hashable, Sendable, CustomStringConver
     package var isUnlisted = false
 
     package init(_ description: String) { self.description = description }
+
+    /// A command outlives the sources of a catalogue.
+    static let sourceLeft = MaintenanceFailure("its source has left the catalogue")
 
     /// No listing has the path.
     static func unlisted(_ path: String) -> MaintenanceFailure {

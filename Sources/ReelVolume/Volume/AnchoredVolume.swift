@@ -50,7 +50,10 @@ package final class AnchoredVolume: MountedVolume {
     package var maintenance: any CacheCommands { volume.maintenance }
     package var prefetches: PrefetchJobs { volume.prefetches }
     package var line: Line { volume.line }
-    package func setOffline(_ isOffline: Bool) { volume.setOffline(isOffline) }
+    package func setOffline(_ isOffline: Bool) {
+        volume.setOffline(isOffline)
+        check()
+    }
     package var isTrusted: Bool { volume.isTrusted }
     package func connect(_ cache: any KernelCache) {
         state.withLock { $0.kernel = cache }

@@ -5,7 +5,8 @@ import ReelVolume
 enum FileQueries {
     /// By path.
     static func documents(_ service: ControlService) -> [String: ServedDocument] {
-        let commands = service.volume.maintenance
+        // A catalogue has others once it was read again.
+        let commands = { @Sendable in service.volume.maintenance }
         return [
             "/api/v1/files": document { (given, isOver) throws(RequestFailure) in
                 let path = try path(&given)
@@ -15,11 +16,11 @@ enum FileQueries {
                     throw RequestFailure(status: 400, sentence: "limit is from 1 to \(FolderQuery.mostEntries)")
                 }
                 let query = FolderQuery(path: path, match: match, limit: Int(limit))
-                return try failing { () throws(MaintenanceFailure) in try commands.contents(query, until: isOver) }
+                return try failing { () throws(MaintenanceFailure) in try commands().contents(query, until: isOver) }
             },
             "/api/v1/explain": document { (given, _) throws(RequestFailure) in
                 let path = try path(&given)
-                return try failing { () throws(MaintenanceFailure) in try commands.explain(path) }
+                return try failing { () throws(MaintenanceFailure) in try commands().explain(path) }
             },
         ]
     }

@@ -201,9 +201,7 @@ extension Catalogue {
         let trouble = LoginTrouble(logger)
         return CatalogueEntry(
             path: source.path, address: configuration.sourceWithCredentials, scope: scope(of: source),
-            // Keys neither print nor reflect themselves.
-            fingerprint: "\(configuration.sourceWithCredentials) \(transport) \(source.options) "
-                + "\(transport.signingKey.hashValue)",
+            fingerprint: "\(configuration.sourceWithCredentials) \(transport.fingerprint) \(source.options)",
             options: VolumeOptions(options, news, folder: source.path, tier: tier, trouble)
         ) { (line) throws(CatalogueFailure) in
             do throws(TransportError) {

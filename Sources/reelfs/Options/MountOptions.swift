@@ -118,7 +118,8 @@ struct MountOptions: Hashable, Sendable {
                 if isSloppy, !Self.isCredential(name) { return }
                 throw unknown(option)
             }
-            try row.apply(&self, name, option.value)
+            // A daemon leaves the directory in which it was called.
+            try row.apply(&self, name, option.absolute.value)
             if isInFstab, let path = option.value.flatMap({ row.form?.path($0) }),
                 path.utf8.first != UInt8(ascii: "/")
             {

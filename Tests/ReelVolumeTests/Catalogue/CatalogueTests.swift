@@ -154,6 +154,42 @@ extension ScriptedServer {
                 }, "\(failures)")
     }
 
+    @Test("An eviction tells that it goes on, and ends where its source leaves")
+    func leavesWhileEvicted() throws {
+        let films = Dictionary(uniqueKeysWithValues: ["a", "b"].map { ("\($0).mkv", FileOrigin(length: 300_000)) })
+        let server = try ScriptedServer(folder(films))
+        defer { server.stop() }
+        let fixture = try CatalogueFixture([entry("films", server.address)])
+        defer { fixture.remove() }
+        for (name, film) in films {
+            let file = try fixture.open("films/\(name)").get()
+            #expect(fixture.readAll(file).isRight(film, 0, 300_000))
+            fixture.volume.close(file)
+        }
+        let isTold = Monitor(false)
+        let maintenance = fixture.volume.maintenance
+        let ticker = try #require(fixture.volume.sources.first?.volume).services.ticker
+        // The source leaves between one file and the next.
+        let watch = MaintenanceWatch { _ in
+            if isTold.withLock({ $0 }) { return }
+            fixture.volume.replace(with: [])
+            isTold.withLock { $0 = true }
+            #expect(eventually { ticker.isOver })
+        }
+        let failure = Monitor<String?>(nil)
+        let thread = Thread("evict") {
+            do throws(MaintenanceFailure) {
+                let report = try maintenance.evict("films", watch)
+                failure.withLock { $0 = "\(report.files) files" }
+            } catch {
+                failure.withLock { $0 = error.description }
+            }
+        }
+        #expect(failure.wait(atMost: .seconds(20)) { $0 } == "its source has left the catalogue")
+        if failure.withLock({ $0 }) != nil { thread?.join() } else { thread?.detach() }
+        #expect(isTold.withLock { $0 })
+    }
+
     @Test("A source that leaves while looks wait for its next attempt ends them")
     func leavesWhileUnwell() throws {
         let server = try ScriptedServer { request in

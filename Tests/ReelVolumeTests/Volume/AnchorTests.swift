@@ -85,6 +85,21 @@ import Testing
         try body(fixture, volume) { if case .success = caller.lookup("mounted") { true } else { false } }
     }
 
+    @Test("A command that takes the mount off the line takes it away at once")
+    func offline() throws {
+        let server = try ScriptedServer(Self.script(FileOrigin(length: 30_000_000)))
+        defer { server.stop() }
+        try withAnchor(server) { _, volume, isThere in
+            let kernel = Kernel()
+            volume.connect(kernel)
+            #expect(isThere())
+            volume.check()
+            kernel.forgotten.withLock { $0 = [] }
+            volume.setOffline(true)
+            #expect(kernel.forgotten.withLock { $0 }.contains("mounted") && !isThere())
+        }
+    }
+
     @Test("It comes back once a folder that could not be listed is found to be in the tree no longer")
     func renamed() throws {
         let (isRenamed, gate) = (Shared(false), Gate())

@@ -122,6 +122,10 @@ struct CatalogueTests {
         #expect(
             try read(table("a", "")).entries()[0].fingerprint
                 != read(table("a", "timeout = 3")).entries()[0].fingerprint)
+        let mirrors = (0..<6).map { "\"http://m\($0)/\"" }.joined(separator: ", ")
+        // Sets that live at the same time have orders of their own.
+        let same = try (0..<20).map { _ in try read(table("a", "mirror = [\(mirrors)]")).entries()[0] }
+        #expect(Set(same.map(\.fingerprint)).count == 1)
     }
 
     @Test("A catalogue with a secret is closed to others, and none may be written by others")

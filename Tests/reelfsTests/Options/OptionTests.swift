@@ -124,6 +124,12 @@ struct OptionTests {
         #expect(options.resolver?.words == [here + "/bin/find"] && options.onChange?.words == ["mpc", "update"])
     }
 
+    @Test("So are those of files, which a catalogue is read again with")
+    func filePaths() throws {
+        let options = try MountOptions([GivenOption("cacert", "ca.pem"), GivenOption("cookies", "/c")])
+        #expect(options.authorityFile == currentDirectory() + "/ca.pem" && options.cookieFile == "/c")
+    }
+
     @Test("The short forms of curl mean the same")
     func shortForms() throws {
         let words = ["-H", "A: b", "-A", "C/1", "-b", "/c", "-E", "/d", "-r"]
