@@ -99,7 +99,7 @@ extension Store {
         let version = scope.inside(version)
         var bad: [Int] = []
         var extent = 0
-        // Taken again for each extent: an object without a holder cannot be evicted.
+        // Taken again for each extent: a file can go as a whole only where nobody has an object of it.
         while let found = try objectStore.known(version) {
             guard case .object(let object) = found else {
                 if case .lost(let blocks) = found { return blocks }

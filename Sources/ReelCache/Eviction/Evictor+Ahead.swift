@@ -25,7 +25,7 @@ extension Evictor {
 
     private func makeRoomAhead(_ wanted: Int64, _ search: inout EvictionSearch) throws(CacheError) -> Int64 {
         var (closed, sum): ([EvictionCandidate], Int64) = ([], 0)
-        var open: [(holder: any ObjectHolder, file: DataFile, blocks: [Range<Int>])] = []
+        var open: [(holder: (any ObjectHolder)?, file: DataFile, blocks: [Range<Int>])] = []
         for candidate in try candidates(search.begin(), sparing: search.spared, { _ in true })
         where sum < wanted {
             guard let file = candidate.file else {
@@ -33,8 +33,10 @@ extension Evictor {
                 sum += candidate.bytes
                 continue
             }
-            guard let holder = files.held(file.row)?.holder else { continue }
-            let blocks = holder.expendable([candidate.blocks])
+            guard let object = files.held(file.row) else { continue }
+            let holder = object.holder
+            let unheld = object.wasLent ? [] : [candidate.blocks]
+            let blocks = holder.map { $0.expendable([candidate.blocks]) } ?? unheld
             sum += blocks.reduce(0) { $0 + Int64($1.count) * BlockSize.block }
             if let index = open.firstIndex(where: { $0.file === file }) {
                 open[index].blocks += blocks
@@ -47,7 +49,7 @@ extension Evictor {
         defer { tally.bytes.add(freed, ordering: .relaxed) }
         for (holder, file, blocks) in open {
             freed += try discardAhead(blocks, of: file)
-            holder.noticeRemovals()
+            holder?.noticeRemovals()
         }
         return freed
     }

@@ -58,11 +58,15 @@ struct Evictor: Sendable {
         // An eighth at a time: the search for blocks costs more than freeing them.
         let goal = memory.bytes - MemoryAccount.keptLimit / 8
         for object in files.objects.sorted(by: { $0.file.lastUse < $1.file.lastUse }) where object.file.isInMemory {
-            guard memory.bytes > goal, let holder = object.holder else { continue }
+            guard memory.bytes > goal else { continue }
             // The longest unused extents first.
             let blocks = object.file.memoryBlocks.filter { object.file.isFilled($0) != inPart }.map { block in
                 (object.file.withBlocks { $0.states.lastUse(ofExtent: block / 64) }, block)
             }.sorted { $0 < $1 }.map(\.1)
+            guard let holder = object.holder else {
+                for block in blocks where memory.bytes > goal { try? discard(block..<block + 1, of: object.file) }
+                continue
+            }
             if inPart {
                 for block in blocks where memory.bytes > goal { holder.relinquishPart(block, isScarce: isScarce) }
             } else {
@@ -183,21 +187,34 @@ struct Evictor: Sendable {
             let blocks = candidates.map(\.blocks)
             if !closedOnly, let object = files.held(row) {
                 let rest = scarce.map { $0 - freed }
-                freed += object.holder?.relinquish(blocks, scarce: rest, evenPinned: evenPinned) ?? 0
-            } else {
-                let before = file.bytesOnDisk
-                for blocks in blocks {
-                    do throws(CacheError) {
-                        try discard(blocks, of: file, unlessHeld: true, evenPinned: evenPinned)
-                    } catch {
-                        guard error == .busy else { throw error }
-                    }
+                if let holder = object.holder {
+                    freed += holder.relinquish(blocks, scarce: rest, evenPinned: evenPinned)
+                } else {
+                    // Whoever has it asks for no bytes: an upload, or a comparison.
+                    let blocks = object.wasLent ? object.freeExtents(of: blocks) : blocks
+                    freed += try discard(blocks, of: file, unlessHeld: false, evenPinned: evenPinned)
                 }
-                freed += before - file.bytesOnDisk
+            } else {
+                freed += try discard(blocks, of: file, unlessHeld: true, evenPinned: evenPinned)
             }
         }
         tally.bytes.add(freed, ordering: .relaxed)
         return freed
+    }
+
+    /// - Returns: bytes freed.
+    private func discard(
+        _ blocks: [Range<Int>], of file: DataFile, unlessHeld: Bool, evenPinned: Bool
+    ) throws(CacheError) -> Int64 {
+        let before = file.bytesOnDisk
+        for blocks in blocks {
+            do throws(CacheError) {
+                try discard(blocks, of: file, unlessHeld: unlessHeld, evenPinned: evenPinned)
+            } catch {
+                guard error == .busy else { throw error }
+            }
+        }
+        return before - file.bytesOnDisk
     }
 
     /// Evicts extents of closed files: rows first, in one transaction, then the bytes. A file of which nothing is left
@@ -254,8 +271,7 @@ struct Evictor: Sendable {
     /// Empties blocks of a file in use: first the rows of filled ones, durably, then the bytes on disk or in memory,
     /// then their part of the quota.
     /// - Parameters:
-    ///   - unlessHeld: does nothing where the file has an object, whose holder relies on the blocks, nor where it is
-    ///     not in use any more.
+    ///   - unlessHeld: does nothing where the file has an object, whose holder relies on the blocks.
     ///   - evenPinned: false: does nothing where the file is pinned, perhaps since somebody looked last.
     func discard(
         _ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false, evenPinned: Bool = true
@@ -268,8 +284,8 @@ struct Evictor: Sendable {
         var failure: CacheError?
         defer { if let failure { disk.failed(failure) } }
         try index.write { (index) throws(CacheError) in
-            // A file that is idle under the lock stays so there. One that has left the table has left the quota, too.
-            if unlessHeld, files.isHeld(file.row) || files.file(file.row) !== file { return }
+            // One that has left the table has left the quota, too. A file that is idle under the lock stays so there.
+            if files.file(file.row) !== file || unlessHeld && files.isHeld(file.row) { return }
             if !evenPinned, try index.isPinned(file.version.key) { return }
             guard let cleared = file.clear(blocks) else { throw .busy }
             do throws(CacheError) {

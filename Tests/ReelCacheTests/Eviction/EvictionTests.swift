@@ -29,6 +29,11 @@ private final class Giver: ObjectHolder {
     }
 }
 
+/// Needs all that it has.
+private final class Keeper: ObjectHolder {
+    func relinquish(_: [Range<Int>], scarce _: Int64?, evenPinned _: Bool) -> Int64 { 0 }
+}
+
 /// Lets something else happen when it is first asked for room.
 private final class Interrupter: ObjectHolder {
     enum Moment { case looking, giving }
@@ -160,6 +165,27 @@ private final class Counter: Sendable {
         store.close()
     }
 
+    /// An upload that waits has an object, and no open file.
+    @Test(arguments: [false, true])
+    func whatNoOpenFileHoldsMakesRoom(_ isAhead: Bool) throws {
+        let fixture = Fixture()
+        let store = try fixture.open(cap: 200 * BlockSize.block)
+        defer { store.close() }
+        let object = try store.fill(version("a", blocks: 130), 0..<130)
+        store.commit()
+        #expect(object.holder == nil && store.usage.used == 130 * BlockSize.block)
+        if isAhead {
+            let freed = try store.evictor.makeRoomAhead(64 * BlockSize.block)
+            #expect(freed >= 64 * BlockSize.block)
+        } else {
+            #expect(store.evictor.reserve(130 * BlockSize.block))
+            store.quota.release(130 * BlockSize.block)
+        }
+        let left = object.filledBlocks.count
+        #expect(left > 0 && left < 130 && store.usage.used == Int64(left) * BlockSize.block)
+        #expect(store.objects().reduce(0) { $0 + $1.cachedBytes } == store.usage.used)
+    }
+
     /// The committer lets closed files go while the thread that writes looks for room.
     @Test(arguments: [Interrupter.Moment.looking, .giving], [true, false])
     fileprivate func aFileThatLeavesMeanwhileIsFreedOnce(_ moment: Interrupter.Moment, _ isForgotten: Bool) throws {
@@ -246,8 +272,11 @@ private final class Counter: Sendable {
         #expect(!store.evictor.reserve(7 * BlockSize.block))
         // What the disk has no room for is kept in memory.
         do {
-            let other = try store.fill(version("c", blocks: 130), Self.blocks + [2, 3])
+            let (other, keeper) = (try store.object(for: version("c", blocks: 130)), Keeper())
+            other.holder = keeper
+            try store.fill(other.version, Self.blocks + [2, 3])
             #expect(other.isInMemory && other.holds(3))
+            withExtendedLifetime(keeper) {}
         }
         store.close()
 
