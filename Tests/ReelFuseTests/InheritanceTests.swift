@@ -45,6 +45,15 @@ struct InheritanceTests {
         return copy
     }
 
+    @Test("A mount that has ended is left to nobody")
+    func ended() throws {
+        try withMount([:]) { mount in
+            #expect(umount2(mount.path, 0) == 0)
+            mount.hasEnded.wait { $0 ? () : nil }
+            #expect(mount.session.leave() == nil)
+        }
+    }
+
     @Test("Reads that wait go on, open files and directories stay open, and a changed file is stale")
     func takenOver() throws {
         let before = [

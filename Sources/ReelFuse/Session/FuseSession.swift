@@ -159,7 +159,12 @@ package final class FuseSession: @unchecked Sendable {
     @discardableResult
     package func wait() -> Bool {
         state.wait { $0.running == 0 ? () : nil }
-        if state.withLock(notifying: false, { $0.isLeft }) { return false }
+        let isLeft = state.withLock(notifying: false) { state in
+            // What ends now cannot be left, nor stopped, any more: libfuse's session goes.
+            if !state.isLeft { state.hasBegunToStop = true }
+            return state.isLeft
+        }
+        if isLeft { return false }
         adapter.pending.close()
         notifier.close()
         let threads = state.withLock { state in
