@@ -33,9 +33,8 @@ struct Attachment {
         signals.serve(reload: nil, end)
         if let ready { return ready.say("ready") }
         manager.tell(.ready("\(withoutQuery(configuration.request.source)) on \(mountpoint)"))
-        if let device { daemon.awaitUnmount(of: device) }
         do throws(Failure) {
-            _ = try daemon.waitForEnd(seconds: nil)
+            try awaitEnd(device)
         } catch {
             end()
             throw error
@@ -45,6 +44,25 @@ struct Attachment {
         // connection may still be made, and gets no answer.
         if access(socket, F_OK) == 0, (try? ControlClient(path: socket))?.ask(.status) == nil {
             throw .mount("the daemon of \(shown(mountpoint)) died, so its mount was removed")
+        }
+    }
+
+    /// Returns when the mount has ended. A restart leaves it to another daemon, of which each call to the mount waits for
+    /// an answer.
+    private func awaitEnd(_ device: String?) throws(Failure) {
+        if let device { daemon.awaitUnmount(of: device) }
+        _ = try daemon.waitForEnd(seconds: nil)
+        let mountpoint = configuration.request.mountpoint
+        var facts = statvfs()
+        var isThere = true
+        while let device, isThere {
+            isThere = Mount.on(mountpoint)?.device == device && statvfs(mountpoint, &facts) == 0
+            // It may serve the mount before it listens, and after it has left the directory.
+            if let next = try? ControlClient(path: configuration.directory + "/control") {
+                next.awaitUnmount(of: device)
+                _ = try? next.waitForEnd(seconds: nil)
+            }
+            if isThere { usleep(100_000) }
         }
     }
 
