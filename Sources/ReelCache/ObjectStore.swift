@@ -86,7 +86,8 @@ final class ObjectStore: Sendable {
                     files.supersede(row.id, false)
                 }
                 if let file = try openFile(row, index) {
-                    try? index.know(version.validator, of: row)
+                    // As the row has it, so that an open file is the same one after a restart.
+                    if let known = try? index.know(version.validator, of: row) { file.rename(known) }
                     file.use(now)
                     return files.object(file, self)
                 }

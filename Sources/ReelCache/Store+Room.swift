@@ -10,7 +10,8 @@ extension Store {
         try index.write { (index) throws(CacheError) in
             let moment = evictor.clock.now()
             let first = try index.first("SELECT min(last_use) FROM extents") { $0.integer(0) }
-            let use = goesFirst ? min(first ?? moment, moment) - 1 : moment
+            // The index may be full of nonsense.
+            let use = goesFirst ? min(max(first ?? moment, 0), moment) - 1 : moment
             try index.transaction { () throws(CacheError) in
                 for key in keys {
                     let rows = try index.rows(where: "key = ? AND NOT superseded", [index.key(scope.inside(key))])

@@ -91,14 +91,14 @@ extension IndexConnection {
     }
 
     /// Adds the validators of a later answer of the same version (a tag that was missing, or a strong one for a weak
-    /// one), so that a third answer that contradicts them counts as another version.
-    func know(_ wanted: Validator, of row: ObjectRow) throws(CacheError) {
+    /// one), so that a third answer that contradicts them counts as another version. - Returns: what is known then.
+    func know(_ wanted: Validator, of row: ObjectRow) throws(CacheError) -> Validator {
         let mine = row.version.validator
         var best = wanted
         if wanted.entityTag?.isWeak ?? true, let tag = mine.entityTag { best.entityTag = tag }
         best.lastModified = wanted.lastModified ?? mine.lastModified
-        guard best != mine else { return }
-        try set(best, of: row)
+        if best != mine { try set(best, of: row) }
+        return best
     }
 
     func set(_ validator: Validator, of row: ObjectRow) throws(CacheError) {

@@ -27,6 +27,22 @@ private final class Listener: Sendable {
 }
 
 @Suite(.plainAndEncrypted) struct CommitTests {
+    /// Or an open file would be another one after a restart, whose handles get ESTALE.
+    @Test func aTagThatComesLaterIsKnownOfAnOpenFileAsOfItsRow() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        func wanted(_ tag: String?) -> Version {
+            let validator = Validator(entityTag: tag.flatMap { EntityTag("\"\($0)\"") }, lastModified: 7)
+            return Version(key: "http://h/a", validator: validator, length: 2 * BlockSize.block)
+        }
+        let object = try store.fill(wanted(nil), 0..<2)
+        let other = try store.object(for: wanted("x"))
+        #expect(other === object && object.version == wanted("x"))
+        let row = try store.index.read { (index) throws(CacheError) in try index.row(of: object.file.version) }
+        #expect(row?.version.validator == object.version.validator)
+    }
+
     @Test func whatWasFilledIsThereAfterReopening() throws {
         let fixture = Fixture()
         let wanted = version(blocks: 130, less: 1000)
