@@ -67,8 +67,21 @@ final class OpenRequest: OriginReceiver {
         // Behind the first request in the queue: a reader waits for that one.
         defer { tail?.start() }
         let end = end ?? now() + services.options.timeout
-        askingForBytes(ByteRange(0, head), until: end, services) { range, left, done in
+        let ended = Once(completion)
+        let current = Lock<RequestHandle?>(nil)
+        let giveUp: @Sendable () -> Void = {
+            guard let completion = ended.take() else { return }
+            current.withLock { $0 }?.cancel()
+            tail?.cancel()
+            // It may read the cache, and timers wait for no disk.
+            services.later { completion(.failure(.timedOut)) }
+        }
+        let timer = services.ticker.after(max(.zero, end - now()) + Self.inLine, giveUp, atEnd: giveUp)
+        askingForBytes(ByteRange(0, head), until: end, services) {
+            (range, left, done: @escaping @Sendable (Found) -> Void) in
             let open = OpenRequest(plan, range, done)
+            current.withLock { $0 = open.handle }
+            if ended.isOver { return done(.failure(.cancelled)) }
             var request = OriginRequest(url: url, range: range, reason: .head, stallLimit: left)
             if let demand { request.isDemanded = demand.begins(open.handle) }
             if let program = demand?.program, !services.programs[program].isScanning(now: now()) {
@@ -77,10 +90,16 @@ final class OpenRequest: OriginReceiver {
             }
             services.origin.start(open.handle, request, open)
         } completion: { found in
+            services.ticker.cancel(timer)
             if case .file = found {} else { tail?.cancel() }
-            completion(found)
+            if let completion = ended.take() { return completion(found) }
+            if case .file(let file) = found { files.close(file) }
         }
     }
+
+    /// After the time of its requests, of which each begins only when its turn comes, for their own failures to come
+    /// first: those say more.
+    private static let inLine = Duration.milliseconds(500)
 
     private func end(_ found: Found) {
         plan.services.transport.line.tell(ObjectIdentifier(self), ahead: nil, now: now())

@@ -102,6 +102,32 @@ import Testing
         #expect(waited <= .seconds(4), "\(waited)")
     }
 
+    @Test("Opens that the line has no room for end in time")
+    func withoutRoom() throws {
+        let film = FileOrigin(length: 5 << 20)
+        let names = (0..<30).map { "f\($0).mkv" }
+        let listing = names.map { (name: $0, length: film.version.length) }
+        let answer: SimulatedTransport.Server = {
+            $0.path == "/" ? ServerStep.listing(listing) : film.answer($0)
+        }
+        try SimulatedWorld.run(["http://origin": answer]) { world in
+            let mount = try world.mount("http://origin/", VolumeOptions(timeout: .seconds(3), prebuffer: 0))
+            _ = try mount.lookup(names[0]).get()
+            mount.volume.line.limit.schedule = RateSchedule(rate: 50_000)
+            let start = now()
+            let waits = Monitor<[Duration]>([])
+            let opens = names.map { name in
+                Thread("open") {
+                    _ = mount.open(name)
+                    waits.withLock { $0.append(now() - start) }
+                }
+            }
+            for open in opens { open?.join() }
+            let longest = waits.withLock { $0 }.max() ?? .zero
+            #expect(longest > .seconds(3) && longest <= .seconds(4), "\(longest)")
+        }
+    }
+
     @Test("A mirror whose bytes are compared first is no longer silent than the source left time for")
     func compared() throws {
         let waited = try wait(mirrors: 1, timeout: .seconds(3), isPlayed: true, then: { _ in [.stall] }) {
