@@ -16,19 +16,44 @@ struct CatalogueCommands: CacheCommands {
                 return file
             }
         }
-        return all.sorted { $0.lastUse ?? 0 > $1.lastUse ?? 0 }
+        let left = store.cachedFiles(MountNames(store), where: isLeft)
+        return (all + left).sorted { $0.lastUse ?? 0 > $1.lastUse ?? 0 }
+    }
+
+    /// Whether a key is of a source that has left the catalogue, so that only a command on all of the mount reaches it.
+    private var isLeft: (String) -> Bool {
+        let scopes = Set(sources.map(\.entry.scope))
+        return { key in splitScope(ofKey: key).scope.map { !scopes.contains($0) } ?? false }
     }
 
     func pin(_ path: String, _ isPinned: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
         -> MaintenanceReport
     {
-        try each(path, watch) { (commands, rest) throws(MaintenanceFailure) in
+        var report = try each(path, watch) { (commands, rest) throws(MaintenanceFailure) in
             try commands.pin(rest ?? "", isPinned, watch)
         }
+        if path.isEmpty, !isPinned {
+            let left = try onCache { () throws(CacheError) in try store.pins() }.map(\.text).filter(isLeft)
+            try onCache { () throws(CacheError) in try store.pin(left, false) }
+            report.files += left.count
+        }
+        return report
     }
 
     func evict(_ path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport {
-        try each(path, watch) { (commands, rest) throws(MaintenanceFailure) in try commands.evict(rest ?? "", watch) }
+        var report = try each(path, watch) { (commands, rest) throws(MaintenanceFailure) in
+            try commands.evict(rest ?? "", watch)
+        }
+        guard path.isEmpty else { return report }
+        for key in Set(store.objects().map(\.key).filter(isLeft)).sorted() where !watch.isOver() {
+            let freed = try onCache { () throws(CacheError) in
+                try gate.pass { Result { () throws(CacheError) in try store.evict(key: key) } }.get()
+            }
+            watch.progress(MaintenanceProgress(done: 0, total: 0))
+            report.bytes += freed
+            report.files += freed > 0 ? 1 : 0
+        }
+        return report
     }
 
     func contents(_ query: FolderQuery, until isOver: () -> Bool) throws(MaintenanceFailure) -> FolderContents {
@@ -121,10 +146,8 @@ struct CatalogueCommands: CacheCommands {
     func prune(freeing bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport {
         try MaintenanceReport.pruning(bytes, of: store.usage.used, watch.progress, isOver: watch.isOver) {
             (rest) throws(MaintenanceFailure) in
-            do throws(CacheError) {
-                return try gate.pass { Result { () throws(CacheError) in try store.prune(freeing: rest) } }.get()
-            } catch {
-                throw MaintenanceFailure("\(error)")
+            try onCache { () throws(CacheError) in
+                try gate.pass { Result { () throws(CacheError) in try store.prune(freeing: rest) } }.get()
             }
         }
     }
@@ -183,7 +206,9 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
         let name = source.entry.name
         guard var part = source.volume?.status() else {
             let trouble = source.trouble
-            let closed = VolumeStatus.ClosedSource(path: name, trouble: trouble?.sentence, since: trouble?.since)
+            let closed = VolumeStatus.ClosedSource(
+                path: name, trouble: trouble?.sentence, since: trouble?.since, word: trouble?.fault?.word.rawValue,
+                culprit: trouble?.fault?.culprit)
             status.closedSources = (status.closedSources ?? []) + [closed]
             continue
         }

@@ -77,6 +77,15 @@ final class CatalogueSource: Sendable {
         case ended
     }
 
+    struct Trouble: Sendable {
+        let sentence: String
+        let error: VolumeError
+        /// Seconds since 1970.
+        let since: Int64
+        /// nil where it is away, or no origin was asked.
+        let fault: (word: Verdict.Word, culprit: String)?
+    }
+
     fileprivate struct State: Sendable {
         var phase = Phase.opening
         /// Ends the transport of the attempt under way.
@@ -84,7 +93,7 @@ final class CatalogueSource: Sendable {
         var waiting: [Int: (completion: Completion<Volume>, opens: Bool)] = [:]
         var next = 0
         /// Why the last attempt failed, and when (seconds since 1970), nil if it did not.
-        var trouble: (sentence: String, error: VolumeError, since: Int64)?
+        var trouble: Trouble?
         /// The volume, also after its end: its counters stay in those of the mount.
         var counted: Volume?
         /// Handles of programs.
@@ -117,9 +126,7 @@ final class CatalogueSource: Sendable {
     var counters: VolumeStatus? { state.withLock(notifying: false) { $0.counted }?.status() }
 
     /// Why the source is not open, nil if it is, or was not tried yet.
-    var trouble: (sentence: String, since: Int64)? {
-        state.withLock(notifying: false) { $0.trouble.map { ($0.sentence, $0.since) } }
-    }
+    var trouble: Trouble? { state.withLock(notifying: false) { $0.trouble } }
 
     /// Gives the volume: at once where it is open, else after the attempt to open it, or with the error of the last.
     /// - Parameter opens: a success counts as a handle until `closed`, so that the source does not end before the open.
@@ -205,7 +212,8 @@ final class CatalogueSource: Sendable {
             settle(Running(volume: volume, end: end))
         } catch {
             end()
-            settle(VolumeError(error), "\(error)")
+            let failure: OriginFailure? = if case .origin(_, let failure, _) = error { failure } else { nil }
+            settle(VolumeError(error), "\(error)", failure?.fault)
         }
     }
 
@@ -231,13 +239,16 @@ final class CatalogueSource: Sendable {
         for completion in waiting { completion(.success(running.volume)) }
     }
 
-    private func settle(_ error: VolumeError, _ sentence: String) {
+    private func settle(
+        _ error: VolumeError, _ sentence: String, _ fault: (word: Verdict.Word, culprit: String)? = nil
+    ) {
         let (waiting, isNew) = state.withLock { state -> ([Completion<Volume>], Bool) in
             guard case .opening = state.phase else { return ([], false) }
             let isNew = state.trouble?.sentence != sentence
             state.phase = .failed(error, at: now())
             state.attempt = nil
-            state.trouble = (sentence, error, state.trouble?.since ?? wallClock())
+            state.trouble = Trouble(
+                sentence: sentence, error: error, since: state.trouble?.since ?? wallClock(), fault: fault)
             defer { state.waiting = [:] }
             return (state.waiting.values.map(\.completion), isNew)
         }

@@ -85,7 +85,9 @@ package struct Maintenance: CacheCommands {
         let result = try watch.wait(for: answer, progress, unless: { services.ticker.isOver })
         return try onCache { () throws(CacheError) in try result.get() }
     }
+}
 
+extension CacheCommands {
     /// Makes an error of the cache one of maintenance.
     func onCache<Value>(_ body: () throws(CacheError) -> Value) throws(MaintenanceFailure) -> Value {
         do throws(CacheError) { return try body() } catch { throw MaintenanceFailure("\(error)") }

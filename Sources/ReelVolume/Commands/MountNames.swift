@@ -47,11 +47,15 @@ package struct MountNames: Sendable {
 
 extension Store {
     /// All files that are cached in part, open or pinned; the last used first.
-    /// - Parameter openHandles: by key.
-    package func cachedFiles(_ names: MountNames, openHandles: [ExactText: Int] = [:]) -> [CachedFile] {
-        let objects = objects()
+    /// - Parameters:
+    ///   - openHandles: by key.
+    ///   - isWanted: asked of each key.
+    package func cachedFiles(
+        _ names: MountNames, openHandles: [ExactText: Int] = [:], where isWanted: (String) -> Bool = { _ in true }
+    ) -> [CachedFile] {
+        let objects = objects().filter { isWanted($0.key) }
         let known = Set(objects.map { ExactText($0.key) })
-        let pinned = ((try? pins()) ?? []).subtracting(known).map(\.text).sorted()
+        let pinned = ((try? pins()) ?? []).subtracting(known).map(\.text).filter(isWanted).sorted()
         let shown = objects.map {
             CachedFile(
                 path: names.path(ofKey: $0.key), url: describe($0.key), length: $0.length, cachedBytes: $0.cachedBytes,

@@ -72,22 +72,10 @@ final class OriginTable: Sendable {
             let told = VolumeStatus.Trouble(culprit: "origin", reason: failure.reason, since: wallClock())
             return change(origin) { record, _ in record.absence = told }
         }
-        let word: Verdict.Word
-        var (culprit, reason) = ("origin", failure.reason)
-        switch failure {
-        case .status(401, _), .status(403, _), .status(407, _):
-            (word, culprit) = (.refused, "login")
-            if let trouble = loginTrouble() { (culprit, reason) = ("command", trouble) }
-        case .untrusted, .hostKey: word = .refused
-        case .unresolved: (word, culprit) = (.refused, "command")
-        case .wrongAnswer: word = .wrong
-        case .status where failure.meaning.isOverloaded: word = .slow
-        case .status where failure.meaning.isUnwell: word = .wrong
-        // A server that wants a client certificate may say so by it (nginx).
-        case .status(400, _): word = .wrong
-        // These are of one file, or the circuit of the origin knows.
-        case .status, .changed, .unreachable, .interrupted, .timedOut, .away, .cancelled: return
-        }
+        guard let fault = failure.fault else { return }
+        let word = fault.word
+        var (culprit, reason) = (fault.culprit, failure.reason)
+        if culprit == "login", let trouble = loginTrouble() { (culprit, reason) = ("command", trouble) }
         change(origin) { record, moment in
             // One file among others that it gives may be forbidden, or have a name that the server does not understand.
             if case .status(let status, _) = failure, [400, 403].contains(status),
@@ -169,6 +157,23 @@ extension OriginStanding {
         switch self {
         case .doubtful: 1
         case .away: 2
+        }
+    }
+}
+
+extension OriginFailure {
+    /// What it says of an origin, and whose fault that is; nil where it is of one file, or the origin's circuit knows.
+    var fault: (word: Verdict.Word, culprit: String)? {
+        switch self {
+        case .status(401, _), .status(403, _), .status(407, _): (.refused, "login")
+        case .untrusted, .hostKey: (.refused, "origin")
+        case .unresolved: (.refused, "command")
+        case .wrongAnswer: (.wrong, "origin")
+        case .status where meaning.isOverloaded: (.slow, "origin")
+        case .status where meaning.isUnwell: (.wrong, "origin")
+        // A server that wants a client certificate may say so by it (nginx).
+        case .status(400, _): (.wrong, "origin")
+        case .status, .changed, .unreachable, .interrupted, .timedOut, .away, .cancelled: nil
         }
     }
 }

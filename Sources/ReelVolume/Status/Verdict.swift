@@ -43,7 +43,9 @@ extension VolumeStatus {
     func judged(of sources: [VolumeStatus]) -> Verdict {
         let closed = (self.closedSources ?? []).compactMap { source in
             source.trouble.map {
-                Verdict(word: .away, culprit: "origin", sentence: "\(source.path): \($0)", since: source.since)
+                Verdict(
+                    word: source.word.flatMap { Verdict.Word(rawValue: $0) } ?? .away,
+                    culprit: source.culprit ?? "origin", sentence: "\(source.path): \($0)", since: source.since)
             }
         }
         let all = sources.compactMap(\.verdict).filter { $0.word != .well } + closed

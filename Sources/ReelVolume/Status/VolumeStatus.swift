@@ -249,6 +249,9 @@ package struct VolumeStatus: Sendable {
         package var trouble: String?
         /// Seconds since 1970.
         package var since: Int64?
+        /// The word of its verdict, nil where it is away; and whose fault it is.
+        package var word: String?
+        package var culprit: String?
     }
 
     /// All but the numbers.

@@ -47,8 +47,7 @@ struct Attachment {
         }
     }
 
-    /// Returns when the mount has ended. A restart leaves it to another daemon, of which each call to the mount waits for
-    /// an answer.
+    /// Returns when the mount has ended. A restart leaves it to another daemon; a call to the mount waits for that one.
     private func awaitEnd(_ device: String?) throws(Failure) {
         if let device { daemon.awaitUnmount(of: device) }
         _ = try daemon.waitForEnd(seconds: nil)

@@ -63,10 +63,12 @@ private final class CatalogueFixture: KernelCaller, Sendable {
     }
 }
 
-/// - Parameter login: sent as the header `X-Login`.
+/// - Parameters:
+///   - login: sent as the header `X-Login`.
+///   - ended: called once its transport has ended.
 private func entry(
     _ path: String, _ address: String, login: String? = nil, timeout: Duration = .seconds(10),
-    refresh: Duration = .seconds(300)
+    refresh: Duration = .seconds(300), ended: @escaping @Sendable () -> Void = {}
 ) -> CatalogueEntry {
     CatalogueEntry(
         path: path.split(separator: "/").map { String($0) }, address: address,
@@ -78,7 +80,10 @@ private func entry(
         configuration.usesProxies = false
         if let login { configuration.headers = [("X-Login", login)] }
         guard let origin = try? CurlOrigin(configuration) else { throw CatalogueFailure("no transport") }
-        return CatalogueConnection(origin) { origin.shutdown() }
+        return CatalogueConnection(origin) {
+            origin.shutdown()
+            ended()
+        }
     }
 }
 
@@ -159,7 +164,8 @@ extension ScriptedServer {
         let films = Dictionary(uniqueKeysWithValues: ["a", "b"].map { ("\($0).mkv", FileOrigin(length: 300_000)) })
         let server = try ScriptedServer(folder(films))
         defer { server.stop() }
-        let fixture = try CatalogueFixture([entry("films", server.address)])
+        let hasEnded = Shared(false)
+        let fixture = try CatalogueFixture([entry("films", server.address) { hasEnded.set(true) }])
         defer { fixture.remove() }
         for (name, film) in films {
             let file = try fixture.open("films/\(name)").get()
@@ -168,13 +174,12 @@ extension ScriptedServer {
         }
         let isTold = Monitor(false)
         let maintenance = fixture.volume.maintenance
-        let ticker = try #require(fixture.volume.sources.first?.volume).services.ticker
         // The source leaves between one file and the next.
         let watch = MaintenanceWatch { _ in
             if isTold.withLock({ $0 }) { return }
             fixture.volume.replace(with: [])
             isTold.withLock { $0 = true }
-            #expect(eventually { ticker.isOver })
+            #expect(eventually { hasEnded.value })
         }
         let failure = Monitor<String?>(nil)
         let thread = Thread("evict") {
@@ -188,6 +193,41 @@ extension ScriptedServer {
         #expect(failure.wait(atMost: .seconds(20)) { $0 } == "its source has left the catalogue")
         if failure.withLock({ $0 }) != nil { thread?.join() } else { thread?.detach() }
         #expect(isTold.withLock { $0 })
+    }
+
+    @Test("What a source that has left had pinned is seen, unpinned and evicted by commands on all of the mount")
+    func leavesPins() throws {
+        let film = FileOrigin(length: 300_000)
+        let server = try ScriptedServer(folder(["a.mkv": film]))
+        defer { server.stop() }
+        let fixture = try CatalogueFixture([entry("films", server.address)])
+        defer { fixture.remove() }
+        let file = try fixture.open("films/a.mkv").get()
+        #expect(fixture.readAll(file).isRight(film, 0, 300_000))
+        fixture.volume.close(file)
+        _ = try fixture.volume.maintenance.pin("films", true, MaintenanceWatch())
+        fixture.volume.replace(with: [])
+        let maintenance = fixture.volume.maintenance
+        func left() -> [Bool] { maintenance.cachedFiles().map { $0.isPinned && $0.path == "films/a.mkv" } }
+        #expect(left() == [true] && maintenance.pinnedBytes == 300_000)
+        #expect(try maintenance.pin("", false, MaintenanceWatch()).files == 1)
+        #expect(left() == [false] && maintenance.pinnedBytes == 0)
+        // It holds its files for as long as it ends.
+        #expect(eventually { (try? maintenance.evict("", MaintenanceWatch()).bytes) == 300_000 })
+        #expect(left() == [])
+    }
+
+    @Test("A source that is not open is judged by why", arguments: [401, 503, 404])
+    func closed(_ status: Int) throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(status) }
+        defer { server.stop() }
+        let fixture = try CatalogueFixture([entry("films", server.address, timeout: .seconds(2))])
+        defer { fixture.remove() }
+        #expect(eventually { fixture.volume.status().closedSources?.first?.trouble != nil })
+        let verdict = fixture.volume.status().verdict
+        let expected: (Verdict.Word, String) =
+            [401: (.refused, "login"), 503: (.slow, "origin")][status] ?? (.away, "origin")
+        #expect(verdict?.word == expected.0 && verdict?.culprit == expected.1, "\(String(describing: verdict))")
     }
 
     @Test("A source that leaves while looks wait for its next attempt ends them")
