@@ -46,7 +46,8 @@ package struct PlaylistSource: Source {
             let list = try Playlist.parse(answer.bytes, format: format, base: answer.base, isOver: isOver)
             // One that had entries before may have lost them: that is for the volume to believe or not.
             guard !list.entries.isEmpty || known != nil else { throw .useless("the list names no http(s) URL") }
-            signatures.replace(with: list.signatures)
+            // Until then its entries stay, and are asked for as before.
+            if !list.entries.isEmpty { signatures.replace(with: list.signatures) }
             named.add(list.namedOrigins)
             return .entries(known.map { list.entries.named(as: $0) } ?? list.entries, remark: list.skipped.reason)
         }

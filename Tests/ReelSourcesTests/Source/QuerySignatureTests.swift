@@ -38,15 +38,19 @@ import Testing
         let place = SourcePlace.url(ResourceURL("http://h/list.m3u")!)
         let source = PlaylistSource(root: place)
         var known: EntryList?
-        for signature in ["one", "two"] {
-            let line = "/film.mkv?X-Amz-Expires=60&X-Amz-Date=20240501T123456Z&X-Amz-Signature=" + signature
-            let text = Array("#EXTM3U\n#EXTINF:1,\(signature)\n\(line)\n/plain.mkv?a\n".utf8)
+        func list(_ text: String) throws -> EntryList {
+            let text = Array(text.utf8)
             var reader = source.list(place, known: known)
             _ = try reader.start()
             try reader.head(
                 ResponseHead(status: 200, headers: [("Content-Length", "\(text.count)")], url: place.url!))
             try reader.take(text)
             guard case .entries(let entries, nil) = try reader.end({ false }) else { throw SourceRefusal.cutShort }
+            return entries
+        }
+        for signature in ["one", "two"] {
+            let line = "/film.mkv?X-Amz-Expires=60&X-Amz-Date=20240501T123456Z&X-Amz-Signature=" + signature
+            let entries = try list("#EXTM3U\n#EXTINF:1,\(signature)\n\(line)\n/plain.mkv?a\n")
             known = entries
             // The file keeps its name, too.
             #expect(entries.map(\.name) == ["one.mkv", "plain.mkv"])
@@ -55,5 +59,8 @@ import Testing
             #expect(sent.map(\.url.text) == ["http://h" + line, "http://h/plain.mkv?a"])
             #expect(sent.map(\.expires) == [1_714_566_956, nil])
         }
+        // The volume keeps its entries where a list has none, and opens them.
+        #expect(try list("#EXTM3U\n").isEmpty)
+        #expect(source.request(OriginRequest(url: known![0].url)).expires == 1_714_566_956)
     }
 }
