@@ -114,8 +114,9 @@ package struct UniqueNames {
             if candidate.utf8.count > SafeName.longest {
                 let hash = SafeName.hash(candidate.utf8)
                 let room = SafeName.longest - mark.utf8.count
-                let (short, _) = SafeName.split(SafeName.shortened(name, to: room, hash: hash))
-                candidate = short + mark + suffix
+                // Not split again: where the name has no suffix, what looks like one may hold the hash.
+                let short = SafeName.shortened(name, to: room, hash: hash).utf8.dropLast(suffix.utf8.count)
+                candidate = Substring(short) + mark + suffix
             }
             if take(String(candidate), entries) {
                 numbers[name] = number

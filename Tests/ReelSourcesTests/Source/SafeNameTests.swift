@@ -104,4 +104,21 @@ private struct Claims {
         let claimed = (0..<20_000).map { _ in names.claim(name) }
         #expect(Set(claimed).count == 20_000 && claimed.allSatisfy { $0.utf8.count <= 255 })
     }
+
+    @Test("Long names that differ in their last bytes alone take no quadratic time where each comes twice")
+    func manyOfALongDottedName() {
+        let names = { (count: Int) in
+            (0..<count).map { number in
+                let digits = String(number)
+                return String(repeating: "a", count: 222) + "." + String(repeating: "0", count: 32 - digits.utf8.count)
+                    + digits
+            }
+        }
+        let work = Work(size: 50, input: names) { names in
+            var claims = Claims()
+            let claimed = (names + names).map { claims.claim($0) }
+            #expect(Set(claimed).count == claimed.count && claimed.allSatisfy { $0.utf8.count <= 255 })
+        }
+        #expect(work.isLinear, "\(work)")
+    }
 }
