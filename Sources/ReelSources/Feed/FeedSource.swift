@@ -78,6 +78,7 @@ private struct FeedReader: FolderReader {
         self.place = place
         self.known = known
         (self.signatures, self.named) = (signatures, named)
+        feed.root = root
         feed.group = FeedGroup(root)
         if let group = FeedGroup(place, of: root) { feed.group = group }
         isList = place == root || feed.group.titles.count > 0
@@ -214,7 +215,8 @@ struct FeedMedia {
 struct FeedEntries {
     /// What references resolve against, nil for a local file.
     var base: ResourceURL?
-    /// The part of a list of feeds that is read.
+    /// The list, where it is one of feeds, and the part of it that is read.
+    var root = SourcePlace.path("")
     var group = FeedGroup(.path(""))
     /// The signatures of signed media, by their URLs without the signatures, which the entries have.
     private(set) var signatures: [String: QuerySignature] = [:]
@@ -227,7 +229,7 @@ struct FeedEntries {
     private var known: Set<String> = []
     private var cover: ResourceURL?
     private var icon: ResourceURL?
-    /// Addresses that are no URL, or are relative in a local file.
+    /// Addresses that are no URL, are relative in a local file, or are the list's own.
     private var skipped = 0
 
     /// Files of one listing whose beginnings are asked for; the others are named without extension.
@@ -235,7 +237,9 @@ struct FeedEntries {
 
     /// For whoever mounts it, nil if nothing was left out.
     var remark: String? {
-        skipped == 0 ? nil : "\(skipped) of the feed's addresses left out: no http(s) URLs, or relative in a local file"
+        skipped == 0
+            ? nil
+            : "\(skipped) of the feed's addresses left out: no http(s) URLs, relative in a local file, or its own"
     }
 
     mutating func resolve(_ reference: String) -> ResourceURL? {
@@ -279,7 +283,8 @@ struct FeedEntries {
             let name = titledName(inner, extension: "", at: folder)
             return try add(SourceEntry(name: name, url: folder, isDirectory: true))
         }
-        guard let url else {
+        // One that is the list or a group of it would be a tree without end.
+        guard let url, .url(url) != root, FeedGroup(.url(url), of: root) == nil else {
             skipped += 1
             return
         }

@@ -326,6 +326,32 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         }
     }
 
+    @Test(
+        "A list of feeds that names itself, or a group of it, leaves that out",
+        arguments: [nil, "http://h/list", "http://h/list/?token=1"])
+    func selfNaming(_ address: String?) throws {
+        let root = address.map { SourcePlace.url(ResourceURL($0)!) } ?? .path("/list.opml")
+        let source = FeedSource(root: root)
+        func list(_ place: SourcePlace, naming addresses: [String]) throws -> (EntryList, remark: String?) {
+            let feeds = addresses.map { "<outline text='Feed' xmlUrl='\($0)'/>" }.joined()
+            let text = "<opml><body>\(feeds)<outline text='A'>\(feeds)</outline></body></opml>"
+            let head = root.url.map { ResponseHead(status: 200, headers: [("Content-Length", "1")], url: $0) }
+            var reader = source.list(place, known: nil)
+            guard
+                case .entries(let entries, let remark)? =
+                    try reader.read(SourceAnswer(root, head, Array(text.utf8)), { false })
+            else { throw SourceRefusal.cutShort }
+            return (entries, remark)
+        }
+        let group = try #require(try list(root, naming: ["http://o/feed"]).0.last).url
+        let own = [root.url, group, group.with(path: group.path + "A/")].compactMap { $0?.text }
+        for (place, names) in [(root, ["Feed", "A"]), (.url(group), ["Feed"])] {
+            let (entries, remark) = try list(place, naming: own + ["http://o/feed"])
+            #expect(entries.map(\.name) == names && entries[0].url.text == "http://o/feed")
+            #expect(remark?.hasPrefix("\(own.count) of") == true)
+        }
+    }
+
     @Test("A title of any length, and any number of files of one item, are cut")
     func hugeItem() throws {
         let media = (0..<5000).map { "<enclosure url='/\($0).mp3'/>" }.joined()
