@@ -122,25 +122,49 @@ extension ResourceURL {
 
 /// The signatures that a list gave its entries last, by the URLs without them. Only memory holds them, never the cache.
 final class QuerySignatures: Sendable {
-    private let signatures = Lock<[String: QuerySignature]>([:])
+    private struct Table {
+        var signatures: [String: QuerySignature] = [:]
+        /// What the URLs and the signatures take.
+        var bytes = 0
+
+        mutating func add(_ news: [String: QuerySignature]) {
+            for (url, signature) in news {
+                let old = signatures.updateValue(signature, forKey: url)
+                bytes -= old?.query.utf8.count ?? 0
+                bytes += signature.query.utf8.count + (old == nil ? url.utf8.count : 0)
+            }
+        }
+    }
+
+    private let table = Lock(Table())
 
     /// The most entries that a list may have.
     private static let most = Playlist.mostEntries
+    /// A list is a document of 64 MiB at most, but a tree has as many lists as it likes.
+    private let mostBytes: Int
 
-    func replace(with news: [String: QuerySignature]) { signatures.withLock { $0 = news } }
+    init(mostBytes: Int = 256 << 20) { self.mostBytes = mostBytes }
+
+    func replace(with news: [String: QuerySignature]) {
+        var table = Table()
+        table.add(news)
+        self.table.withLock { [table] in $0 = table }
+    }
 
     /// Adds the signatures of one of several lists; where they become too many, its alone are kept.
     func add(_ news: [String: QuerySignature]) {
         if news.isEmpty { return }
-        signatures.withLock { signatures in
-            if signatures.count + news.count > Self.most { signatures = [:] }
-            signatures.merge(news) { _, new in new }
+        table.withLock { table in
+            table.add(news)
+            if table.signatures.count <= Self.most, table.bytes <= mostBytes { return }
+            table = Table()
+            table.add(news)
         }
     }
 
     /// The request with its URL as the list has it.
     func sign(_ request: OriginRequest) -> OriginRequest {
-        guard let signature = signatures.withLock({ $0[request.url.text] }),
+        guard let signature = table.withLock({ $0.signatures[request.url.text] }),
             let url = ResourceURL(request.url.origin + request.url.path + "?" + signature.query)
         else { return request }
         var request = request

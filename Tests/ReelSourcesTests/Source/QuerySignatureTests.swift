@@ -63,4 +63,23 @@ import Testing
         #expect(try list("#EXTM3U\n").isEmpty)
         #expect(source.request(OriginRequest(url: known![0].url)).expires == 1_714_566_956)
     }
+
+    @Test func whereSignaturesBecomeTooLongThoseOfTheLastListAreKept() throws {
+        let signatures = QuerySignatures(mostBytes: 300)
+        func add(_ name: String, _ signature: String) throws -> ResourceURL {
+            let url = try #require(ResourceURL("http://h/\(name)?hdnts=" + signature))
+            let split = try #require(QuerySignature.split(url))
+            signatures.add([split.url.text: split.signature])
+            return split.url
+        }
+        func isSigned(_ url: ResourceURL) -> Bool { signatures.sign(OriginRequest(url: url)).url != url }
+        let (one, two) = (try add("one", "1"), try add("two", "2"))
+        // A new signature takes the place of the one before.
+        for number in 10..<100 { _ = try add("two", "\(number)") }
+        #expect(isSigned(one) && isSigned(two))
+        let long = try add("three", String(repeating: "3", count: 250))
+        #expect(!isSigned(one) && !isSigned(two) && isSigned(long))
+        let last = try add("four", String(repeating: "4", count: 250))
+        #expect(!isSigned(long) && isSigned(last))
+    }
 }
