@@ -9,18 +9,27 @@ struct S3Reader: FolderReader {
     /// Whether the folder must have a key: it is the prefix that the user named, and it is listed for the first time.
     private let isNew: Bool
     private let limit: Int
+    /// Bytes of all pages together.
+    private let longest: Int
 
     private var entries = EntryList.Builder()
     private var names = UniqueNames()
     /// The keys so far behind the prefix, those of folders with a slash; also those that no URL can name.
     private var taken: Set<[UInt8]> = []
+    /// How many keys are longer than any URL: each time that one comes.
+    private var unnamed = 0
     /// The marks of the pages that were asked for.
     private var marks: Set<[UInt8]> = []
     private var hasMarker = false
     private var page: [UInt8] = []
+    /// Bytes of the pages so far.
+    private var size = 0
 
-    init(_ folder: ResourceURL?, bucket: ResourceURL?, isNew: Bool, limit: Int = Listing.mostEntries) {
-        (self.folder, self.bucket, self.isNew, self.limit) = (folder, bucket, isNew, limit)
+    init(
+        _ folder: ResourceURL?, bucket: ResourceURL?, isNew: Bool, limit: Int = Listing.mostEntries,
+        longest: Int = 1 << 30
+    ) {
+        (self.folder, self.bucket, self.isNew, self.limit, self.longest) = (folder, bucket, isNew, limit, longest)
         let below = bucket.flatMap { bucket in folder?.suffix(below: bucket) } ?? []
         prefix = percentDecoded(Array(withoutS3Marks(String(decoding: below, as: UTF8.self)).utf8)[...])
     }
@@ -54,10 +63,19 @@ struct S3Reader: FolderReader {
     mutating func take(_ bytes: [UInt8]) { page += bytes }
 
     mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
+        size += page.count
+        guard size <= longest else { throw .useless("its listing has more than \(longest >> 20) MiB") }
         let listed = try S3Page(page, isOver)
         page = []
-        for object in listed.objects { try add(object) }
-        for prefix in listed.prefixes { try addFolder(of: listed.decoded(prefix)) }
+        var stop = StopCheck(isOver)
+        for object in listed.objects {
+            if stop.step() { throw .stopped }
+            try add(object)
+        }
+        for prefix in listed.prefixes {
+            if stop.step() { throw .stopped }
+            try addFolder(of: listed.decoded(prefix))
+        }
         guard listed.isTruncated else {
             if isNew, entries.count == 0, !hasMarker, !prefix.isEmpty {
                 throw .useless("no key of the bucket begins with that prefix")
@@ -92,8 +110,12 @@ struct S3Reader: FolderReader {
         _ rest: ArraySlice<UInt8>, isDirectory: Bool, _ object: S3Page.Object
     ) throws(SourceRefusal) {
         let end: [UInt8] = isDirectory ? [0x2F] : []
-        guard taken.insert(rest + end).inserted else { return }
-        guard taken.count <= limit else { throw .tooManyEntries }
+        if rest.count > ResourceURL.longest {
+            unnamed += 1
+        } else if !taken.insert(rest + end).inserted {
+            return
+        }
+        guard taken.count + unnamed <= limit else { throw .tooManyEntries }
         guard let url = folder?.child(s3Path(rest) + end, query: nil) else { return }
         let name = names.claim(SafeName.make(rest), beside: entries)
         entries.append(

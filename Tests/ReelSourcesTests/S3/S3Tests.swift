@@ -1,4 +1,5 @@
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelSources
@@ -156,6 +157,45 @@ import Testing
         guard case .entries(let entries, _) = try read(3) else { throw SourceRefusal.cutShort }
         #expect(entries.count == (count == 1 ? 3 : 0))
         #expect(throws: SourceRefusal.tooManyEntries) { try read(4) }
+    }
+
+    @Test func pagesOfMoreBytesThanAFolderMayHaveAreRefused() throws {
+        let bucket = try #require(ResourceURL("http://h:9000/films/"))
+        let pages = [page([("a", 1)], token: "1"), page([("b", 1)])].map { Array($0.utf8) }
+        func read(longest: Int) throws -> FolderStep {
+            var reader = S3Reader(bucket, bucket: bucket, isNew: false, longest: longest)
+            var step = try reader.start()
+            for page in pages {
+                // What broke off does not count.
+                reader.head(nil)
+                reader.take(page)
+                reader.head(nil)
+                reader.take(page)
+                step = try reader.end { false }
+            }
+            return step
+        }
+        let size = pages[0].count + pages[1].count
+        guard case .entries(let entries, _) = try read(longest: size) else { throw SourceRefusal.cutShort }
+        #expect(entries.count == 2)
+        #expect(throws: SourceRefusal.self) { try read(longest: size - 1) }
+    }
+
+    @Test(arguments: [true, false]) func theTimeOfAPageCanEndWhileItsKeysAreNamed(_ isOfObjects: Bool) throws {
+        let names = (0..<600).map { "\($0)" }
+        let text = Array((isOfObjects ? page(names.map { ($0, 1) }) : page([], names.map { $0 + "/" })).utf8)
+        let questions = Shared(0)
+        let ask = { @Sendable in
+            questions.change { $0 += 1 }
+            return questions.value
+        }
+        _ = try S3Page(text) { ask() == 0 }
+        let asked = questions.value
+        let bucket = try #require(ResourceURL("http://h:9000/films/"))
+        var reader = S3Reader(bucket, bucket: bucket, isNew: false)
+        _ = try reader.start()
+        reader.take(text)
+        #expect(throws: SourceRefusal.stopped) { try reader.end { ask() > 2 * asked } }
     }
 
     @Test func aServiceThatGivesOneTokenForEachPageIsCutShort() throws {
