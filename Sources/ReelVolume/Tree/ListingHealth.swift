@@ -77,13 +77,14 @@ final class ListingHealth: Sendable {
     /// Forgets directories that the tree had, and all below them. - Parameter keys: asked for only where any directory
     ///   is marked.
     func forget(_ keys: () -> Set<String>) {
-        if conditions.withLock({ $0.isEmpty }) { return }
-        let keys = keys()
-        if keys.isEmpty { return }
+        // Compared outside of the lock, which each look at a directory takes.
+        let marked = conditions.withLock { Array($0.keys) }
+        if marked.isEmpty { return }
+        let hashes = Set(keys().map { $0.utf8.reduce(into: Hasher()) { $0.combine($1) }.finalize() })
+        if hashes.isEmpty { return }
+        let gone = marked.filter { $0.hasBeginning(of: hashes) }
         conditions.withLock { conditions in
-            conditions = conditions.filter { key, _ in
-                !keys.contains(key) && !key.indices.contains { key[$0] == "/" && keys.contains(key[...$0], key[..<$0]) }
-            }
+            for key in gone { conditions[key] = nil }
         }
     }
 
@@ -121,10 +122,17 @@ final class ListingHealth: Sendable {
     }
 }
 
-extension Set<String> {
-    /// Whether it has a folder's key, with or without the slash at its end.
-    fileprivate func contains(_ key: Substring, _ withoutSlash: Substring) -> Bool {
-        contains(String(key)) || contains(String(withoutSlash))
+extension String {
+    /// Whether it is the key of a folder with one of these hashes, or of a place in it, with or without the slash: each
+    /// beginning takes one byte more than the last. Two keys of one hash would only have a folder listed once more.
+    fileprivate func hasBeginning(of hashes: Set<Int>) -> Bool {
+        var hasher = Hasher()
+        for byte in utf8 {
+            if byte == 0x2F, hashes.contains(hasher.finalize()) { return true }
+            hasher.combine(byte)
+            if byte == 0x2F, hashes.contains(hasher.finalize()) { return true }
+        }
+        return hashes.contains(hasher.finalize())
     }
 }
 
