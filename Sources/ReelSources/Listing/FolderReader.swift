@@ -124,10 +124,12 @@ struct AnswerBody {
 }
 
 extension SourceAnswer {
-    /// False where only the end of the connection ended it, and it does not end as a page does: it may be cut.
+    /// False where perhaps only the end of the connection ended it: it may be cut.
+    var hasKnownEnd: Bool { head.map { $0["content-length"] != nil || $0["transfer-encoding"] != nil } ?? true }
+
+    /// False where it may be cut, and does not end as a page does.
     fileprivate var isWhole: Bool {
-        guard let head else { return true }
-        if head["content-length"] != nil || head["transfer-encoding"] != nil { return true }
+        guard let head, !hasKnownEnd else { return true }
         let end = asciiLowercased(bytes.suffix(1024))
         return !isWebPage(head.mediaType) || end.contains("</html>") || end.contains("</body>")
     }

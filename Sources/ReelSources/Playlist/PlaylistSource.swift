@@ -1,4 +1,5 @@
 import ReelCore
+import Synchronization
 
 /// A list of files: plain text, M3U, PLS or XSPF, of an origin or of the local disk.
 package struct PlaylistSource: Source {
@@ -10,6 +11,7 @@ package struct PlaylistSource: Source {
     private let format: PlaylistFormat?
     private let signatures = QuerySignatures()
     private let named = NamedOrigins()
+    private let doubt = Doubt()
 
     package init(root: SourcePlace) {
         self.root = root
@@ -39,7 +41,7 @@ package struct PlaylistSource: Source {
     package func isQueue(_: SourcePlace) -> Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        DocumentReader(folder) { [signatures, named] answer, isOver throws(SourceRefusal) in
+        DocumentReader(folder) { [signatures, named, doubt] answer, isOver throws(SourceRefusal) in
             guard let format = Self.format(of: answer) else {
                 throw .foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
             }
@@ -47,7 +49,16 @@ package struct PlaylistSource: Source {
             // One that had entries before may have lost them: that is for the volume to believe or not.
             guard !list.entries.isEmpty || known != nil else { throw .useless("the list names no http(s) URL") }
             // Until then its entries stay, and are asked for as before.
-            if !list.entries.isEmpty { signatures.replace(with: list.signatures) }
+            if !list.entries.isEmpty {
+                // An XSPF says itself where it ends.
+                let mayBeCut =
+                    !answer.hasKnownEnd && format != .xspf && (known.map(list.entries.mayBegin) ?? false)
+                guard doubt.settle(mayBeCut ? list.entries.count : nil) else {
+                    signatures.add(list.signatures)
+                    throw .cutShort
+                }
+                signatures.replace(with: list.signatures)
+            }
             named.add(list.namedOrigins)
             return .entries(known.map { list.entries.named(as: $0) } ?? list.entries, remark: list.skipped.reason)
         }
@@ -57,4 +68,26 @@ package struct PlaylistSource: Source {
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
     package var namedOrigins: Set<String> { named.all }
+}
+
+/// Half of a list of lines looks like a whole one: where it may be cut, it is believed when as much of it comes again.
+private final class Doubt: Sendable {
+    /// The number of entries of the last list if that was not believed, else 0.
+    private let last = Atomic(0)
+
+    /// - Parameter entries: how many a list has that may be cut, nil for any other.
+    /// - Returns: whether it is believed.
+    func settle(_ entries: Int?) -> Bool {
+        last.exchange(entries ?? 0, ordering: .relaxed) == entries || entries == nil
+    }
+}
+
+extension EntryList {
+    /// Whether it may be an older list without its end: it has fewer entries, or half of the last. Other
+    /// URLs alone say nothing: each answer may have tokens of its own in them.
+    fileprivate func mayBegin(_ older: EntryList) -> Bool {
+        if count < older.count { return true }
+        let last = url(at: count - 1)
+        return !older.contains { $0.url == last } && older.contains { $0.url.text.utf8.starts(with: last.text.utf8) }
+    }
 }

@@ -262,6 +262,61 @@ extension Playlist {
     }
 }
 
+/// A list of which only the end of the connection shows the end, as HTTP/1.0 sends it.
+@Suite struct PlaylistEndTests {
+    private let source = PlaylistSource(root: .url(list))
+
+    /// - Returns: the entries, nil for a list that is not believed.
+    private func read(_ lines: String, known: EntryList?) throws -> EntryList? {
+        var reader = source.list(source.root, known: known)
+        let head = ResponseHead(status: 200, headers: [("Content-Type", "audio/x-mpegurl")], url: list)
+        do throws(SourceRefusal) {
+            guard
+                case .entries(let entries, _)? = try reader.read(
+                    SourceAnswer(source.root, head, Array(lines.utf8)), { false })
+            else { throw .foreign("it asks for more") }
+            return entries
+        } catch .cutShort {
+            return nil
+        }
+    }
+
+    @Test(
+        "Half of a list takes nothing away before as much of it comes again",
+        arguments: ["http://h/1.mp3\nhttp://h/2.mp3\n", "http://h/1.mp3\nhttp://h/2.mp3\nhttp://h/3.m"])
+    func half(_ half: String) throws {
+        let whole = "http://h/1.mp3\nhttp://h/2.mp3\nhttp://h/3.mp3"
+        let known = try #require(try read(whole, known: nil))
+        #expect(try read(half, known: known) == nil)
+        // Others in between, and a half of another length, are no second time.
+        #expect(try read(whole + "\nhttp://h/4.mp3", known: known)?.count == 4)
+        #expect(try read(half, known: known) == nil)
+        #expect(try read("http://h/1.mp3", known: known) == nil)
+        #expect(try read(half, known: known) == nil)
+        let believed = try #require(try read(half, known: known))
+        #expect(believed.count == half.split(separator: "\n").count)
+        #expect(try read(half, known: believed) == believed)
+        // Of one without entries the volume has its own doubt.
+        #expect(try read("#EXTM3U\n", known: believed)?.isEmpty == true)
+    }
+
+    @Test("A list that has as many entries is believed at once, also where each has another URL")
+    func tokens() throws {
+        let lines = { (token: Int) in (1...3).map { "http://h/\(token)/\($0).mp3" }.joined(separator: "\n") }
+        let known = try #require(try read(lines(1), known: nil))
+        #expect(try read(lines(2), known: known)?.map(\.url.path) == ["/2/1.mp3", "/2/2.mp3", "/2/3.mp3"])
+    }
+
+    @Test("The entries that half of a list has are asked for with its signatures")
+    func signatures() throws {
+        let lines = { (signature: Int) in (1...2).map { "http://h/\($0).mp3?hdnts=\(signature)" } }
+        let known = try #require(try read(lines(1).joined(separator: "\n"), known: nil))
+        #expect(try read(lines(2)[0], known: known) == nil)
+        let sent = known.map { source.request(OriginRequest(url: $0.url)).url.query }
+        #expect(sent == ["hdnts=2", "hdnts=1"])
+    }
+}
+
 @Suite struct PlaylistFormatTests {
     @Test(
         "A list is known by what it says, then by its type and name",
