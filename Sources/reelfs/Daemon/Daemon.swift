@@ -45,6 +45,8 @@ enum Daemon {
         // Files in which something is wrong end the restart, and not the mounts.
         var plan = request.isSuccessor ? try EntrancePlan(request.options) : nil
         try plan?.readToken(logger)
+        // From here on this process alone may have the mounts.
+        if request.isSuccessor { signals.keep(isSuccessor: true) }
         let estate = request.isSuccessor ? try Estate(of: configuration) : nil
         if estate == nil, let attachment = try Attachment(configuration) {
             return try attachment.run(ready, manager, signals)

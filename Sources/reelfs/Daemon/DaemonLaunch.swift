@@ -45,15 +45,19 @@ enum DaemonLaunch {
         }
         writeAll(input.writing, encodeLine(handed))
         close(input.writing)
+        // One that has the mounts of another daemon already does not end by it.
+        let end = words.isSuccessor ? SIGINT : SIGTERM
         switch wait(ready.reading, within: request.patience, or: interruption) {
         case .late:
-            kill(child, SIGTERM)
+            kill(child, end)
             throw .mount("the daemon was not ready within \(request.patience.components.seconds) seconds; see its log")
         case .interrupted:
-            kill(child, SIGTERM)
+            kill(child, end)
             // The daemon undoes its work; the end of the pipe shows that it has ended.
-            _ = wait(ready.reading, within: .seconds(5), or: -1)
-            throw .interrupted
+            let last = wait(ready.reading, within: .seconds(5), or: -1)
+            guard words.isSuccessor else { throw .interrupted }
+            if case .said("ready") = last { return }
+            throw .restartInterrupted
         case .said("ready"): return
         case .said(let answer): throw Failure(line: answer)
         }
@@ -120,6 +124,8 @@ struct ReadyPipe {
 extension Failure {
     /// A signal came before the mount answered.
     static let interrupted = Failure(status: .interrupted, sentence: "interrupted, and nothing is mounted")
+    fileprivate static let restartInterrupted = Failure(
+        status: .interrupted, sentence: "interrupted; what was mounted stays mounted")
 
     /// The line as the daemon sends it to the process that started it.
     var line: String { "\(status.rawValue) \(sentence)" }

@@ -1,5 +1,6 @@
 import Glibc
 import ReelThreads
+import Synchronization
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
@@ -8,7 +9,8 @@ import ReelThreads
 ///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
 /// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept, and does then
-/// what it does to a mount that serves.
+/// what it does to a mount that serves. A daemon that takes the place of another one is mounting once it has asked for
+/// the mounts, and SIGINT is for the command that has started it.
 final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening
@@ -18,6 +20,7 @@ final class EndSignals: Sendable {
     }
 
     private let phase = Lock(Phase.opening)
+    private let sparesInterrupt = Atomic(false)
     /// 1 while a reload goes on, 2 if another one has to follow.
     private let reloads = Lock(0)
 
@@ -43,8 +46,13 @@ final class EndSignals: Sendable {
         }
     }
 
-    /// A mount begins.
-    func keep() { phase.withLock { $0 = .mounting(kept: nil) } }
+    /// A mount begins. - Parameter isSuccessor: with those of another daemon.
+    func keep(isSuccessor: Bool = false) {
+        if isSuccessor { sparesInterrupt.store(true, ordering: .relaxed) }
+        phase.withLock { phase in
+            if case .opening = phase { phase = .mounting(kept: nil) }
+        }
+    }
 
     /// The mount is made.
     /// - Parameters:
@@ -66,6 +74,9 @@ final class EndSignals: Sendable {
             case .opening:
                 ready?.say(Failure.interrupted.line)
                 _exit(Failure.interrupted.status.rawValue)
+            case .mounting where number == SIGINT && sparesInterrupt.load(ordering: .relaxed),
+                .serving where number == SIGINT && sparesInterrupt.load(ordering: .relaxed):
+                return nil
             case .mounting(let kept):
                 phase = .mounting(kept: kept == nil || kept == SIGHUP ? number : kept)
                 return nil

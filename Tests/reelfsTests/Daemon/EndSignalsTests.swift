@@ -44,4 +44,18 @@ struct EndSignalsTests {
         #expect(ends.withLock { $0 } == expected)
         if expected == 0 { reloads.wait { $0 == 1 ? () : nil } }
     }
+
+    @Test("SIGINT, which a terminal sends to the command as well, ends no daemon that takes the place of another one")
+    func successor() {
+        for number in [SIGINT, SIGTERM] {
+            let (signals, ends) = (EndSignals(), Monitor(0))
+            signals.keep(isSuccessor: true)
+            signals.take(number, nil)
+            signals.keep()
+            signals.serve(reload: nil) { ends.withLock { $0 += 1 } }
+            #expect(ends.withLock { $0 } == (number == SIGTERM ? 1 : 0))
+            signals.take(SIGINT, nil)
+            #expect(ends.withLock { $0 } == (number == SIGTERM ? 1 : 0))
+        }
+    }
 }
