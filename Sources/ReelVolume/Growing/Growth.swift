@@ -37,6 +37,8 @@ struct Growth {
     private(set) var readers: [EndRead] = []
     /// The nodes of the open handles, by handle.
     private var handles: [ObjectIdentifier: Node] = [:]
+    /// The nodes by whose handles the kernel keeps what it reads, since the file is in the table.
+    private var keepers: Set<NodeID> = []
     /// They wait for a comparison that has not begun.
     private var waiting: [Waiter] = []
     private(set) var isComparing = false
@@ -95,7 +97,14 @@ struct Growth {
 
     // MARK: Handles
 
-    mutating func opened(_ handle: ObjectIdentifier, _ node: Node) { handles[handle] = node }
+    /// - Parameter hadPages: the kernel keeps what it reads by the handle, and may have had pages of the node before;
+    ///   nil where it keeps none.
+    mutating func opened(_ handle: ObjectIdentifier, _ node: Node, hadPages: Bool?) {
+        handles[handle] = node
+        guard let hadPages, keepers.insert(node.id).inserted else { return }
+        // The file was open before, and left the table: no ledger counts what is read of those pages.
+        if hadPages { isReadUncounted = true }
+    }
 
     mutating func closed(_ handle: ObjectIdentifier) {
         handles[handle] = nil

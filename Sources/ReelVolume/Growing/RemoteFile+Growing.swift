@@ -102,7 +102,8 @@ extension RemoteFile {
 
     func opened(_ handle: OpenFile) {
         guard let growth else { return }
-        growth.withLock { $0.opened(ObjectIdentifier(handle), handle.node) }
+        let hadPages = handle.wantsDirectIO ? nil : handle.node.takesPages()
+        growth.withLock { $0.opened(ObjectIdentifier(handle), handle.node, hadPages: hadPages) }
         if services.segments.version(of: url)?.isGrowing == true {
             // It is followed from the open on.
             growth.withLock { $0.reachedEnd() }

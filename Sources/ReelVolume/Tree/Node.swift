@@ -54,6 +54,8 @@ final class Node: Sendable {
         var isSuperseded = false
         /// The version is a longer form of the one that the listing, or an earlier answer, gave the facts of.
         var hasGrown = false
+        /// The kernel may have pages of it.
+        var hasPages = false
         /// The opens that wait while the first of them asks the origin, nil if none asks.
         var opening: (demand: CallDemand, waiting: [Completion<any FileHandle>])?
         /// The last open file whose end is not known.
@@ -151,6 +153,14 @@ final class Node: Sendable {
             }
             (state.information, state.hasGrown) = (information, true)
             return true
+        }
+    }
+
+    /// The kernel keeps what it reads by a handle from here on. - Returns: whether it may have pages already.
+    func takesPages() -> Bool {
+        state.withLock { state in
+            defer { state.hasPages = true }
+            return state.hasPages
         }
     }
 

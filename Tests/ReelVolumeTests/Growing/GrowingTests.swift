@@ -198,6 +198,28 @@ private final class Recording: Sendable {
         }
     }
 
+    @Test("Where the kernel may have pages of an earlier handle, and the cache has none, no other file is read on")
+    func keptPages() throws {
+        let recording = Recording(Self.start)
+        try withRecording(recording) { fixture, _ in
+            let (first, files) = (try fixture.open("film.ts").get(), fixture.volume.files)
+            #expect(fixture.readAll(first) == .success(recording.bytes))
+            fixture.volume.close(first)
+            #expect(
+                eventually {
+                    _ = files.tick(now() + .seconds(11))
+                    return files.all.isEmpty
+                })
+            let file = try fixture.open("film.ts").get()
+            #expect(remote(file) !== remote(first) && !file.wantsDirectIO)
+            drop(0..<Int(Self.start / BlockSize.block) + 1, of: remote(file), fixture)
+            recording.change { $0 = $0.map { ~$0 } }
+            recording.append(1000)
+            #expect(fixture.read(file, 1 << 20, 4096) == .failure(.stale))
+            fixture.volume.close(file)
+        }
+    }
+
     @Test("What is cached stays over a remount, during which the file grew, and where it grew from nothing")
     func remount() throws {
         for length in [Self.start, 0] {

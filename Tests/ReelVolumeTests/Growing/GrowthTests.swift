@@ -27,7 +27,7 @@ import Testing
             id: 2, parent: 1, name: "a.ts", inode: 2, place: .url(ResourceURL("http://a/a.ts")!), isDirectory: false,
             listed: Node.Facts())
         let handle = Growth.Shared(wait: .seconds(30))
-        growth.opened(ObjectIdentifier(handle), node)
+        growth.opened(ObjectIdentifier(handle), node, hadPages: nil)
         func looks(_ moment: Duration) -> Bool { growth.takeLook(moment) }
         #expect(!looks(.seconds(1)) && !growth.isAwaited)
         growth.reachedEnd()
@@ -67,6 +67,24 @@ import Testing
         growth.looked(isNews: false, .seconds(6))
         left = growth.takeLate(.seconds(6)).count
         #expect(left == 1)
+    }
+
+    @Test("The reads of a handle count unless the kernel may have pages from before the file was open")
+    func pages() {
+        var growth = Growth(wait: .seconds(30))
+        let nodes = (2..<4).map { id in
+            Node(
+                id: id, parent: 1, name: "a.ts", inode: id, place: .url(ResourceURL("http://a/a.ts")!),
+                isDirectory: false, listed: Node.Facts())
+        }
+        let handles = (0..<4).map { _ in TestRead() }
+        func opens(_ handle: Int, _ node: Node, isKept: Bool = true) -> Bool {
+            growth.opened(ObjectIdentifier(handles[handle]), node, hadPages: isKept ? node.takesPages() : nil)
+            return growth.isReadUncounted
+        }
+        #expect(!opens(0, nodes[0]) && !opens(1, nodes[0]))
+        _ = nodes[1].takesPages()
+        #expect(!opens(2, nodes[1], isKept: false) && opens(3, nodes[1]))
     }
 
     @Test("A reader leaves with bytes before it, at its deadline, with its caller, or with the version")
