@@ -158,7 +158,7 @@ final class FileOpener: Sendable {
             if Self.isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged:
-                openVersion(node, url, files.learn(remembered.information, of: url), until: end, completion)
+                openVersion(node, url, files.confirm(remembered.information, of: url), until: end, completion)
             case .information(let new):
                 files.settle(remembered.information, new, of: url, until: end) { [self] in
                     openVersion(node, url, $0, until: end, completion)
@@ -171,7 +171,8 @@ final class FileOpener: Sendable {
                 default:
                     // Away, unwell or gone for a moment: remembered bytes play, a read of missing ones fails.
                     services.logger.info("\(url): not confirmed: \(failure)")
-                    openUnconfirmed(node, url, remembered.information, until: end, completion)
+                    let present = files.present(remembered.information, of: url)
+                    openUnconfirmed(node, url, present, until: end, completion)
                 }
             }
         }

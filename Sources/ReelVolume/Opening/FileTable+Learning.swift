@@ -23,6 +23,21 @@ extension FileTable {
         return new
     }
 
+    /// The origin says that a version is unchanged. Of one that has become longer since it was asked that says nothing.
+    /// - Returns: as `learn`.
+    func confirm(_ known: ContentInformation, of url: ResourceURL) -> ContentInformation {
+        let present = present(known, of: url)
+        return present == known ? learn(known, of: url) : present
+    }
+
+    /// What a version is now: it may have become longer while the origin was asked about it.
+    func present(_ known: ContentInformation, of url: ResourceURL) -> ContentInformation {
+        guard services.options.growing, let present = services.store.information(for: url.text)?.information,
+            known.mayGrow(to: present)
+        else { return known }
+        return present
+    }
+
     /// Takes the version that the source has now. If the remembered one is a mirror's, and may be the same, a block of
     /// it is compared with the source's first: bytes that are the source's stay.
     /// - Parameters:
@@ -34,10 +49,9 @@ extension FileTable {
         _ completion: @escaping @Sendable (ContentInformation) -> Void
     ) {
         if services.options.growing, known.mayGrow(to: new) {
-            // It may have been compared since this was asked.
-            let present = services.store.information(for: url.text)?.information ?? known
+            let present = present(known, of: url)
             if known.mayGrow(to: present), !present.mayGrow(to: new) { return completion(present) }
-            if grow(known.mayGrow(to: present) ? present : known, new, of: url, until: end, completion) { return }
+            if grow(present, new, of: url, until: end, completion) { return }
         }
         guard known.validator.mirror != 0, new.validator.mirror == 0, new.isProven(by: known) else {
             return completion(learn(new, of: url))
@@ -80,7 +94,7 @@ extension FileTable {
             switch verdict {
             case .grown(let information): completion(information)
             case .differs: completion(learn(new, of: url))
-            case .unknown: completion(known)
+            case .unknown: completion(present(known, of: url))
             }
         }
         open(url, known) { [self] result in
@@ -121,7 +135,7 @@ extension FileTable {
         let isSure = known.validator.entityTag != nil && length == known.length
         InformationRequest.start(url, known: known, isDoubted: !isSure, limit: limit, services) { [self] outcome in
             switch outcome {
-            case .unchanged: completion(.success(learn(known, of: url)))
+            case .unchanged: completion(.success(confirm(known, of: url)))
             case .information(let new): completion(.success(learn(new, of: url)))
             case .failure(let failure): completion(.failure(failure))
             }

@@ -82,9 +82,10 @@ private final class Recording: Sendable {
 
     private func withRecording(
         _ recording: Recording = Recording(start), growing: Bool = true, timeout: Duration = .seconds(10),
-        cacheKey: CacheKey = .url, _ body: (VolumeFixture, ScriptedServer) throws -> Void
+        cacheKey: CacheKey = .url, answer: (@Sendable (ServerRequest) -> [ServerStep])? = nil,
+        _ body: (VolumeFixture, ScriptedServer) throws -> Void
     ) throws {
-        let server = try ScriptedServer { recording.answer($0) }
+        let server = try ScriptedServer(answer ?? { recording.answer($0) })
         defer { server.stop() }
         let fixture = try VolumeFixture(
             server.url("/film.ts").text, timeout: timeout, prebuffer: 0, cacheKey: cacheKey, growing: growing)
@@ -105,6 +106,11 @@ private final class Recording: Sendable {
             gate.open()
         }
         gate.wait()
+    }
+
+    private func compare(_ file: RemoteFile, _ fixture: VolumeFixture) -> GrowthProof.Verdict {
+        let verdict = fixture.wait { done in file.compare { done(.success($0)) } }
+        return (try? verdict.get()) ?? .unknown
     }
 
     private func remote(_ file: any FileHandle) -> RemoteFile { (file as! OpenFile).remote }
@@ -217,6 +223,38 @@ private final class Recording: Sendable {
             recording.append(1000)
             #expect(fixture.read(file, 1 << 20, 4096) == .failure(.stale))
             fixture.volume.close(file)
+        }
+    }
+
+    @Test(
+        "An answer from before it became longer, or a failure, does not end what it has become", arguments: [304, 404])
+    func lateAnswer(_ status: Int) throws {
+        let recording = Recording(Self.start)
+        let (asked, gate) = (Gate(), Gate())
+        let answer = { @Sendable (request: ServerRequest) -> [ServerStep] in
+            let steps = recording.answer(request)
+            guard request["if-none-match"] != nil else { return steps }
+            asked.open()
+            return [.wait(gate)] + (status == 304 ? steps : ServerStep.answer(status))
+        }
+        try withRecording(recording, answer: answer) { fixture, _ in
+            let old = try fixture.open("film.ts").get()
+            #expect(fixture.readAll(old) == .success(recording.bytes))
+            fixture.expire()
+            let node = try fixture.lookup("film.ts").get().node
+            let opened = fixture.wait { done in
+                fixture.volume.open(node, by: nil, .whole, done)
+                asked.wait()
+                recording.append(100_000)
+                #expect(compare(remote(old), fixture).isGrown)
+                gate.open()
+            }
+            let new = try opened.get()
+            #expect(remote(new) === remote(old))
+            for handle in [old, new] {
+                #expect(fixture.readAll(handle) == .success(recording.bytes))
+                fixture.volume.close(handle)
+            }
         }
     }
 
@@ -427,4 +465,8 @@ private final class Recording: Sendable {
             fixture.volume.close(file)
         }
     }
+}
+
+extension GrowthProof.Verdict {
+    fileprivate var isGrown: Bool { if case .grown = self { true } else { false } }
 }
