@@ -186,24 +186,24 @@ final class ObjectStore: Sendable {
     /// Makes the version of an object a longer one, while its file is open. A last block that is not whole leaves: its
     /// checksum is that of fewer bytes. On the thread that writes. If the program ends between the change of the file
     /// and that of its row, the next open cuts the file to the row's length.
-    /// - Returns: false where the version stays as it is: it has an open end, the kernel reads the file itself, bytes
-    ///   of it are lent, its last block is being punched out, the disk refuses, or another one with that length and
-    ///   validator is open, or has more bytes.
-    func lengthen(_ file: DataFile, to length: Int64, _ validator: Validator) -> Bool {
+    /// - Returns: `later` where its last block is being punched out; `never` where it has an open end, the kernel reads
+    ///   the file itself, bytes of it are or were lent, the disk refuses, or another one with that length and validator
+    ///   is open, or has more bytes.
+    func lengthen(_ file: DataFile, to length: Int64, _ validator: Validator) -> Store.Lengthening {
         let (known, last) = (file.length, file.blockCount - 1)
         guard !file.isOpenEnded, known < length, length <= BlockSize.longestFile, !file.isReadDirectly else {
-            return false
+            return .never
         }
         do throws(CacheError) {
             if known % BlockSize.block != 0 { try evictor.discard(last..<last + 1, of: file) }
-            guard file.hasFile else { return file.lengthen(to: length, validator) }
-            return try index.write { (index) throws(CacheError) -> Bool in
+            guard file.hasFile else { return file.lengthen(to: length, validator) ? .done : .later }
+            return try index.write { (index) throws(CacheError) -> Store.Lengthening in
                 // Looked at before anything changes. A block departs only under this lock, and others fill none.
-                guard file.endsWhole else { return false }
+                guard file.endsWhole else { return .later }
                 var wanted = file.version
                 (wanted.length, wanted.validator) = (length, validator)
                 if let other = try index.row(of: wanted) {
-                    guard files.file(other.id) == nil, other.cached <= file.bytesOnDisk else { return false }
+                    guard files.file(other.id) == nil, other.cached <= file.bytesOnDisk else { return .never }
                     try remove(other, index)
                 }
                 try file.change { () throws(CacheError) in try file.descriptor.setLength(length) }
@@ -213,11 +213,13 @@ final class ObjectStore: Sendable {
                     try file.change { () throws(CacheError) in try file.descriptor.setLength(known) }
                     throw error
                 }
-                return file.lengthen(to: length, validator)
+                return file.lengthen(to: length, validator) ? .done : .later
             }
         } catch {
             if error != .busy { disk.failed(error) }
-            return false
+            // A file that was lent stays so, and a disk may be ill for long: the longer version gets an object of its
+            // own, whose bytes find room.
+            return .never
         }
     }
 

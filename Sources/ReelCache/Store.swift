@@ -159,9 +159,18 @@ package final class Store: Sendable {
         objectStore.rename(scope.inside(version), validator)
     }
 
+    /// What became of `lengthen`. Unless it is done, the version stays as it is.
+    package enum Lengthening: Hashable, Sendable {
+        case done
+        /// Its last block is on its way out, or bytes come into it.
+        case later
+        /// What stands in the way may stay: another object has that version, its bytes were lent, the disk refuses.
+        case never
+    }
+
     /// Makes the version of an object a longer one: what is cached stays, except for a last block that is not whole. On
-    /// the thread that writes. - Returns: false where it stays as it is.
-    package func lengthen(_ object: CacheObject, to length: Int64, _ validator: Validator) -> Bool {
+    /// the thread that writes.
+    package func lengthen(_ object: CacheObject, to length: Int64, _ validator: Validator) -> Lengthening {
         objectStore.lengthen(object.file, to: length, validator)
     }
 

@@ -12,7 +12,7 @@ final class GrowthProof: OriginReceiver, @unchecked Sendable {
         case grown(ContentInformation)
         /// The origin has something else, or what was read of the version is not there to compare.
         case differs
-        /// It gave no answer.
+        /// It gave no answer, or the cache cannot make the version longer at this moment.
         case unknown
     }
 
@@ -152,8 +152,8 @@ final class GrowthProof: OriginReceiver, @unchecked Sendable {
         let lower = isUntouched ? 0 : length / BlockSize.block * BlockSize.block
         let upper = part.asked.lower + Int64(bytes.count)
         let new = part.asked.lower <= lower && lower < upper ? bytes[Int(lower - part.asked.lower)...] : []
-        guard file.length == length, file.lengthen(to: found, new, at: lower) else { return .differs }
-        return .grown(known.grown(to: found))
+        guard file.length == length else { return .differs }
+        return file.lengthen(known, to: found, new, at: lower)
     }
 
     private func end(_ verdict: Verdict) {

@@ -52,26 +52,30 @@ extension RemoteFile {
         let read = own.withUnsafeMutableBytes { object.read(into: $0, at: last.lower) }
         if read != .bytes(own.count) { own = [] }
         services.transport.perform { [self, own] in
-            guard self.length == length, longer.length == length || lengthen(to: longer, own[...], at: last.lower)
-            else {
-                return end(.differs)
-            }
-            end(.grown(known.grown(to: longer)))
+            guard self.length == length else { return end(.differs) }
+            if longer.length == length { return end(.grown(known.grown(to: longer))) }
+            end(lengthen(known, to: longer, own[...], at: last.lower))
         }
     }
 
     /// Makes the version of its object a longer one. On the transport's thread.
     /// - Parameter bytes: of the file from `start` on, as the last block leaves if it is not whole; empty if none.
-    func lengthen(to longer: ContentInformation, _ bytes: ArraySlice<UInt8>, at start: Int64) -> Bool {
-        guard let total = longer.length, services.store.lengthen(object, to: total, longer.validator) else {
-            return false
+    func lengthen(
+        _ known: ContentInformation, to longer: ContentInformation, _ bytes: ArraySlice<UInt8>, at start: Int64
+    ) -> GrowthProof.Verdict {
+        guard let total = longer.length else { return .differs }
+        switch services.store.lengthen(object, to: total, longer.validator) {
+        case .done: break
+        // The origin's file is the same: the next comparison finds the cache in another state.
+        case .later: return .unknown
+        case .never: return .differs
         }
         if !bytes.isEmpty {
             bytes.withUnsafeBytes { bytes in
                 _ = attempt { () throws(CacheError) in try object.write(bytes, at: start) }
             }
         }
-        return true
+        return .grown(known.grown(to: longer))
     }
 
     /// The version has another length and validator now, or was found to be still the same.

@@ -22,7 +22,7 @@ import Testing
             let object = try store.object(for: short)
             for block in [0, 5, 9] { try object.fill(block) }
             store.commit()
-            #expect(store.lengthen(object, to: long.length, long.validator))
+            #expect(store.lengthen(object, to: long.length, long.validator) == .done)
             #expect(
                 object.version == long && object.filledBlocks == stays
                     && object.outermostBlocks == [0, stays[stays.count - 1]])
@@ -48,13 +48,13 @@ import Testing
         let object = try store.object(for: short)
         for block in [0, 9] { try object.fill(block) }
         for length in [0, short.length - 1, short.length, BlockSize.longestFile + 1] {
-            #expect(!store.lengthen(object, to: length, long.validator))
+            #expect(store.lengthen(object, to: length, long.validator) == .never)
         }
         #expect(object.filledBlocks == [0, 9])
         do {
             let other = try store.object(for: long)
             try other.fill(3)
-            #expect(!store.lengthen(object, to: long.length, long.validator))
+            #expect(store.lengthen(object, to: long.length, long.validator) == .never)
             #expect(other.holds(3) && object.version == short && object.holds(0))
         }
         store.close()
@@ -79,14 +79,14 @@ import Testing
         object.holder = giver
         for block in [0, 9] { try object.fill(block) }
         store.commit()
-        let isLonger = Shared<Bool?>(nil)
-        work.set { isLonger.set(store.lengthen(object, to: long.length, long.validator)) }
+        let outcome = Shared<Store.Lengthening?>(nil)
+        work.set { outcome.set(store.lengthen(object, to: long.length, long.validator)) }
         try withExtendedLifetime(giver) { _ = try store.evictor.makeRoomAhead(.max) }
-        #expect(isLonger.value == false && object.version == short)
+        #expect(outcome.value == .later && object.version == short)
         #expect(fixture.objectFiles.compactMap { status($0)?.st_size } == [Int(short.length)])
         #expect(try store.object(for: short) === object && store.object(for: long) !== object)
         // Once it has gone it becomes longer.
-        #expect(store.lengthen(object, to: long.length + 1, long.validator))
+        #expect(store.lengthen(object, to: long.length + 1, long.validator) == .done)
         for block in [9, 100] { try object.fill(block) }
         #expect([9, 100].allSatisfy { object.holds($0) })
     }
@@ -99,9 +99,9 @@ import Testing
         store.close()
         store = try fixture.open()
         let object = try store.object(for: short)
-        #expect(!store.lengthen(object, to: long.length, long.validator) && object.version == short)
+        #expect(store.lengthen(object, to: long.length, long.validator) == .never && object.version == short)
         try object.fill(0)
-        #expect(store.lengthen(object, to: long.length, long.validator))
+        #expect(store.lengthen(object, to: long.length, long.validator) == .done)
         #expect(object.filledBlocks == [0] && store.usage.used == object.bytesOnDisk)
         #expect(fixture.objectFiles.count == 1)
         store.close()
@@ -115,7 +115,7 @@ import Testing
         for block in [0, 5, 9] { try object.fill(block) }
         store.commit()
         let before = try fixture.crashImage(of: store)
-        #expect(store.lengthen(object, to: long.length, long.validator))
+        #expect(store.lengthen(object, to: long.length, long.validator) == .done)
         try object.fill(9)
         let after = try fixture.crashImage(of: store)
         store.close()
@@ -156,7 +156,7 @@ import Testing
             try object.fill(object.file.blockCount - 1)
             length += Int64(step) * 997 % 150_000 + 1
             let validator = Validator(entityTag: EntityTag("\"\(step)\""), lastModified: nil)
-            #expect(store.lengthen(object, to: length, validator))
+            #expect(store.lengthen(object, to: length, validator) == .done)
             for block in 0..<object.file.blockCount - 1 where !object.file.isFilled(block) { try object.fill(block) }
         }
         isOver.set(true)
