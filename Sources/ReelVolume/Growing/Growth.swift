@@ -18,6 +18,8 @@ struct Growth {
 
     /// Between two looks where none finds anything and no reader waits: the pauses double up to this.
     static let longestPause = Duration.seconds(16)
+    /// A read that is late waits so long for a look.
+    private static let grace = Duration.seconds(1)
 
     /// The growth of one file behind its lock.
     final class Shared: Sendable {
@@ -78,8 +80,12 @@ struct Growth {
     /// Takes the readers that have bytes before them now.
     mutating func takeReaders(before length: Int64) -> [EndRead] { take { $0.offset < length } }
 
-    /// Takes the readers that see the end now: none while a look may show that there is more.
-    mutating func takeLate(_ now: Duration) -> [EndRead] { isLooking ? [] : take { $0.deadline <= now } }
+    /// Takes the readers that see the end now. A look that is under way may show that there is more: they wait for it,
+    /// but no longer than `grace`, as an origin that has gone silent ends no look for long.
+    mutating func takeLate(_ now: Duration) -> [EndRead] {
+        let isLooking = isLooking
+        return take { isLooking ? $0.deadline + Self.grace < now : $0.deadline <= now }
+    }
 
     /// Takes all readers, and asks for no more: the origin has another version, or the volume has gone.
     mutating func end() -> [EndRead] {

@@ -69,6 +69,19 @@ import Testing
         #expect(left == 1)
     }
 
+    @Test("A look of which nothing is heard keeps a reader no longer than a second")
+    func silentLook() {
+        var growth = Growth(wait: .seconds(4))
+        growth.reachedEnd()
+        growth.add(Growth.EndRead(caller: TestRead(), node: 2, offset: 0, count: 10, deadline: .seconds(4)))
+        let looks = growth.takeLook(.seconds(3))
+        #expect(looks)
+        var left = growth.takeLate(.seconds(5)).count
+        #expect(left == 0)
+        left = growth.takeLate(.milliseconds(5050)).count
+        #expect(left == 1)
+    }
+
     @Test("The reads of a handle count unless the kernel may have pages from before the file was open")
     func pages() {
         var growth = Growth(wait: .seconds(30))
