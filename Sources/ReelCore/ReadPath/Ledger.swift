@@ -106,6 +106,9 @@ package struct Ledger: Sendable {
         return true
     }
 
+    /// Whether every byte of `range` is there. Nothing is counted.
+    package func isThere(_ range: ByteRange) -> Bool { present.covers(range) }
+
     /// A read that is no hit: true where its reader has proven itself, so that its bytes should have been there.
     package func isUnderrun(_ range: ByteRange) -> Bool {
         planner.cursors.proven(at: range) != nil && !present.covers(range)

@@ -122,9 +122,14 @@ struct FileState {
         if let id = reads.remove(caller) { ledger.abandon(id) }
     }
 
-    /// Takes the queued reads whose deadline has passed, and the oldest of the others as far as the ledger has room.
-    mutating func takeQueued(_ now: Duration) -> (late: [ParkedReads.Read], next: [ParkedReads.Read]) {
-        let (late, next) = (reads.takeLate(now), reads.takeNext())
+    /// Takes the queued reads whose deadline has passed, and those for the ledger: the ones whose bytes have come, and
+    /// the oldest of the others as far as it has room.
+    /// - Parameter looksAtAll: false: of the late ones alone it is found out whether their bytes have come.
+    mutating func takeQueued(
+        _ now: Duration, looksAtAll: Bool
+    ) -> (late: [ParkedReads.Read], next: [ParkedReads.Read]) {
+        let there = reads.takeQueued { [ledger] in (looksAtAll || $0.deadline <= now) && ledger.isThere($0.range) }
+        let (late, next) = (reads.takeLate(now), there + reads.takeNext())
         // Some of their bytes may be there: the ledger finds out.
         if ledger.isOpenEnded { return ([], late + next) }
         for read in late { ledger.expire(read.range, now: now) }

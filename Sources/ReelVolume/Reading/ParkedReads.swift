@@ -68,10 +68,15 @@ struct ParkedReads {
     }
 
     /// Takes the queued reads whose deadline has passed.
-    mutating func takeLate(_ now: Duration) -> [Read] {
-        let late = queue.filter { $0.deadline <= now }
-        if !late.isEmpty { queue.removeAll { $0.deadline <= now } }
-        return late
+    mutating func takeLate(_ now: Duration) -> [Read] { takeQueued { $0.deadline <= now } }
+
+    /// Takes these of the queued reads.
+    mutating func takeQueued(where isMeant: (Read) -> Bool) -> [Read] {
+        var (taken, left) = ([Read](), [Read]())
+        // Each is asked about once: the answer may change meanwhile.
+        for read in queue { if isMeant(read) { taken.append(read) } else { left.append(read) } }
+        if !taken.isEmpty { queue = left }
+        return taken
     }
 
     /// Takes the oldest queued reads, as many as the ledger has room for.

@@ -205,10 +205,10 @@ final class RemoteFile: Sendable {
         readsOn()
     }
 
-    /// Fails queued reads whose deadline has passed, and hands the oldest of the others to the ledger as far as it has
-    /// room.
-    func moveQueue(_ now: Duration) {
-        let (late, next) = decide { $0.takeQueued(now) }
+    /// Fails queued reads whose deadline has passed, and hands others to the ledger. - Parameter looksAtAll: as in
+    /// `FileState`.
+    func moveQueue(_ now: Duration, looksAtAll: Bool = false) {
+        let (late, next) = decide { $0.takeQueued(now, looksAtAll: looksAtAll) }
         for read in late { read.caller.fail(.timedOut) }
         for read in next { park(read) }
     }
@@ -342,7 +342,7 @@ extension RemoteFile: Ticking {
         }
         tellLine(now)
         perform(decide(under: limits(concurrency.share, now)) { $0.tick(now: now) })
-        moveQueue(now)
+        moveQueue(now, looksAtAll: true)
         let isFollowed = follow(now)
         return ask { $0.hasWork } || isFollowed
     }

@@ -1,5 +1,6 @@
 import ReelCore
 import ReelFilesystem
+import ReelThreads
 import TestKit
 import Testing
 
@@ -54,6 +55,28 @@ import Testing
             for (offset, read) in park(fixture, file, count: 300) {
                 #expect(read.wait() == .success(film.expectedBytes(ByteRange(offset, offset + 1000))))
             }
+        }
+    }
+
+    /// Another request brings its bytes. The ledger is full with reads of which nothing is heard, so none of them makes
+    /// room for it.
+    @Test func oneInTheQueueGetsItsBytesWhenTheyHaveComeAlsoIfItIsLate() throws {
+        try withFilm(timeout: .seconds(30)) { fixture, film, file, remote in
+            film.fault = .silent
+            let reads = park(fixture, file, count: ParkedReads.limit + 3)
+            for (isLate, (offset, read)) in zip([false, true], reads.suffix(2)) {
+                fixture.volume.services.transport.perform {
+                    for block in BlockSize.blocks(touching: ByteRange(offset, offset + 1000), length: remote.length) {
+                        let range = BlockSize.bytes(of: block, length: remote.length)
+                        film.expectedBytes(range).withUnsafeBytes { try? remote.object.write($0, at: range.lower) }
+                    }
+                    if isLate { remote.moveQueue(now() + .seconds(60)) }
+                }
+                #expect(
+                    read.wait(atMost: .seconds(5)) == .success(film.expectedBytes(ByteRange(offset, offset + 1000))))
+            }
+            // Nothing brings the bytes of the one before these two.
+            #expect(reads[ParkedReads.limit].1.wait(atMost: .seconds(5)) == .failure(.timedOut))
         }
     }
 
