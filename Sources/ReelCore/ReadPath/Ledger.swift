@@ -13,6 +13,8 @@ package struct Ledger: Sendable {
     private var counts = FetchStatistics()
     /// `present.removals` when `notice` last looked.
     private var noticedRemovals: UInt64
+    /// Bytes have left the cache since the requests for the reads that wait were planned.
+    private var hasLost = false
     /// The origin has another version now: the bytes that are there can be read, no more can come.
     package private(set) var isSuperseded = false
     /// Handles of the file that are open.
@@ -343,7 +345,7 @@ package struct Ledger: Sendable {
                 counts.took(part, for: planner.waiting.all.lazy.map(\.range))
             }
         }
-        let hasLost = notice()
+        notice()
         planner.succeeded()
         // Until now these have kept their readers waiting.
         for read in planner.waiting.all where read.range.overlaps(range) && present.covers(read.range) {
@@ -354,7 +356,7 @@ package struct Ledger: Sendable {
         let isMore = isLive(id)
         actions += planner.settleRival(of: id, now: now)
         // Bytes that a read waits for may have left behind the streams that brought them.
-        if hasLost { actions += planner.demand(now: now) }
+        actions += demandLost(now: now)
         // A request that is nearly over makes way for the next.
         actions += readAhead(now: now)
         actions += planner.resume(now: now)
@@ -419,7 +421,8 @@ package struct Ledger: Sendable {
     /// Does the work that is due: deadlines, retries, second tries, the end of streams that no reader needs.
     package mutating func tick(now: Duration) -> [Action] {
         var actions: [Action] = []
-        if notice() { actions += planner.demand(now: now) }
+        notice()
+        actions += demandLost(now: now)
         // The cache may keep a part of what it then fails to take as a whole.
         actions += planner.waiting.complete()
         actions += planner.waiting.endLate(planner.streams, now: now)
@@ -432,14 +435,19 @@ package struct Ledger: Sendable {
     }
 
     /// Looks whether bytes have left the cache since the last look: plans again around them, and counts those that were
-    /// not read as wasted. - Returns: whether any have.
-    @discardableResult
-    package mutating func notice() -> Bool {
+    /// not read as wasted. Reads that wait for them are asked for at the next arrival or tick.
+    package mutating func notice() {
         let removals = present.removals
-        guard removals != noticedRemovals else { return false }
+        guard removals != noticedRemovals else { return }
         noticedRemovals = removals
+        hasLost = true
         for range in counts.unread.ranges { for gap in present.gaps(in: range) { counts.lost(gap) } }
         planner.cursors.doubtFrontiers()
-        return true
+    }
+
+    /// Asks for the bytes that have left and that a read waits for.
+    private mutating func demandLost(now: Duration) -> [Action] {
+        defer { hasLost = false }
+        return hasLost ? planner.demand(now: now) : []
     }
 }

@@ -38,6 +38,24 @@ import Testing
         #expect(ends == [.complete(1)] && ledger.isIdle)
     }
 
+    /// The eviction itself, or a hit of another reader, finds out that they have left.
+    @Test(arguments: ["eviction", "hit"], ["tick", "arrival"])
+    func bytesOfAReadThatLeaveAreAskedForAgain(_ finder: String, _ event: String) {
+        let block = BlockSize.block
+        bytes.add(ByteRange(0, block))
+        var ledger = Ledger(bytes)
+        ledger.opened()
+        let first = ledger.park(1, ByteRange(0, 2 * block), deadline: .seconds(30), now: .zero)
+        guard case .start(let id, _, _) = first.first else { return #expect(Bool(false), "\(first)") }
+        bytes.remove(ByteRange(0, block))
+        if finder == "hit" { _ = ledger.hit(ByteRange(9 * block, 10 * block), now: .zero) } else { ledger.notice() }
+        let actions =
+            event == "tick"
+            ? ledger.tick(now: .zero) : ledger.arrived(id, ByteRange(block, block + 1), now: .zero).actions
+        let starts = actions.contains { if case .start(_, let range, _) = $0 { range.lower == 0 } else { false } }
+        #expect(starts, "\(actions)")
+    }
+
     @Test func aReadWaitsForTheStreamThatBringsAMissingByteOfIt() {
         let waiting = waiting([ByteRange(0, 10)])
         bytes.add(ByteRange(0, 6))
