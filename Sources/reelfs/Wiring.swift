@@ -295,17 +295,21 @@ struct Wiring {
         let (path, options, logger) = (configuration.source, configuration.request.options, configuration.logger)
         let (news, tier) = (configuration.news, configuration.tier)
         // A command and a signal may come at once: the newer text is to stay.
-        let turn = Lock(())
+        let isBusy = Monitor(false)
         return {
-            turn.withLock { _ in
-                do throws(Failure) {
-                    volume.replace(with: try Catalogue.load(path, options).entries(logger, news, tier))
-                    logger.notice("the catalogue was read again")
-                    return nil
-                } catch {
-                    logger.error("the catalogue was read again, and nothing changes: \(error.sentence)")
-                    return error
-                }
+            isBusy.wait { isBusy -> Void? in
+                if isBusy { return nil }
+                isBusy = true
+                return ()
+            }
+            defer { isBusy.withLock { $0 = false } }
+            do throws(Failure) {
+                volume.replace(with: try Catalogue.load(path, options).entries(logger, news, tier))
+                logger.notice("the catalogue was read again")
+                return nil
+            } catch {
+                logger.error("the catalogue was read again, and nothing changes: \(error.sentence)")
+                return error
             }
         }
     }

@@ -124,7 +124,7 @@ extension EndToEnd {
                     filled += count
                     if filled == bytes.count { break }
                 }
-                #expect(bytes == films[0].expectedBytes(ByteRange(0, 2 << 20)))
+                #expect(bytes.elementsEqual(films[0].expectedBytes(ByteRange(0, 2 << 20))))
                 _ = try write(source("three", first.address) + "refesh = 3\n", scene)
                 kill(mount.pid, SIGHUP)
                 let refused = try ChildProcess.run([program, "refresh", mount.path])

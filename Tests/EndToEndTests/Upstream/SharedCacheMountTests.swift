@@ -104,7 +104,8 @@ extension EndToEnd {
                     let start = now()
                     let bytes = try file.bytes(at: offset, count: Int(count))
                     longest = max(longest, now() - start)
-                    try #require(bytes == film.expectedBytes(ByteRange(offset, offset + count)), "\(offset)")
+                    try #require(
+                        bytes.elementsEqual(film.expectedBytes(ByteRange(offset, offset + count))), "\(offset)")
                     offset += count
                 }
                 return longest

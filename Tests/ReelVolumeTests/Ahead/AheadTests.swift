@@ -86,7 +86,8 @@ import Testing
                 let count = min(Self.length - offset, 2000)
                 let answer = fixture.read(file, offset, Int(count))
                 if case .success(let bytes) = answer {
-                    #expect(bytes == version.bytes.bytes(ByteRange(offset, offset + count)), "round \(round)")
+                    #expect(
+                        bytes.elementsEqual(version.bytes.bytes(ByteRange(offset, offset + count))), "round \(round)")
                 }
             }
             fixture.volume.close(file)
