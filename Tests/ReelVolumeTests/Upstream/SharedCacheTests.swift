@@ -9,7 +9,7 @@ import Testing
 /// A shared cache in front of a source, as a script: what is asked of which, and what a cache can spoil.
 @Suite struct SharedCacheTests {
     private static let length: Int64 = 32 << 20
-    /// Of this no byte can have come yet where the film's first mebibyte was played.
+    /// No byte of this can have come where the first mebibyte of the film was played.
     private static let behindReadahead = ByteRange(10 << 20, 12 << 20)
     private static let piece: Int64 = 1 << 20
 
