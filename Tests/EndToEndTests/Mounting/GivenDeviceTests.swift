@@ -67,6 +67,7 @@ extension EndToEnd {
                 #expect(end.status == 0 && end.errors.isEmpty, "\(end)")
                 #expect(Self.film.difference(inFile: place + "/film.mkv") == nil)
                 #expect(try attributes(place + "/film.mkv").st_mode == S_IFREG | 0o400)
+                waitForStartingChildren()
                 #expect(umount2(place, 0) == 0)
                 #expect(isRunning(mount.pid))
                 #expect(Self.film.difference(inFile: mount.file("film.mkv")) == nil)

@@ -35,6 +35,8 @@ extension EndToEnd {
                 for command in ["mount", "umount"] {
                     #expect(try space.run(["mount", place], asUser: asUser).status == 0)
                     for kind in ["watch", "daemon"] {
+                        // Its words are there once it runs.
+                        try #require(eventually { space.process(kind, of: place) != nil })
                         let pid = try #require(space.process(kind, of: place))
                         kill(pid, SIGKILL)
                         #expect(eventually { !isRunning(pid) })
@@ -59,6 +61,7 @@ extension EndToEnd {
                 let place = space.scene.mountpoint
                 #expect(try space.run(["mount", "-t", "reelfs", server.address, place]).status == 0)
                 let first = try #require(space.process("daemon", of: place))
+                try #require(eventually { space.process("watch", of: place) != nil })
                 let watcher = try #require(space.process("watch", of: place))
                 // Held open, the first daemon outlives its mount point.
                 let reader = try space.start(["sh", "-c", "exec 3< \(place)/film.mkv; echo open; exec sleep 60"])

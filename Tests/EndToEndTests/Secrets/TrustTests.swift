@@ -108,6 +108,7 @@ extension EndToEnd {
                 }
                 for file in files { try writeFile(file, "mine".utf8) }
                 try #require(symlink(victim, scene.cache) == 0)
+                waitForStartingChildren()
                 try #require(umount2(mount.path, 0) == 0)
                 #expect(eventually { !isRunning(mount.pid) })
                 for file in files { #expect(contents(file) == "mine", "\(file)") }

@@ -50,7 +50,7 @@ import Testing
             let head = String(decoding: bytes, as: UTF8.self)
             #expect(head.contains("\r\nContent-Type: text/event-stream\r\n") && head.contains("no-store"))
             let news = try messages(bytes)
-            #expect(news.count == 3 && ContinuousClock.now - start >= .seconds(1.9))
+            #expect(news.count >= 3 && ContinuousClock.now - start >= .seconds(1.9))
             #expect(news[2].volume.files.map(\.path) == ["film.mkv"])
             #expect(news[2].volume.origins?.first?.bytes ?? 0 >= 8 << 20)
         }

@@ -76,7 +76,7 @@ import Testing
             let back = try ScriptedServer(port: server.port) { _ in ServerStep.answer(body: "x") }
             defer { back.stop() }
             #expect(eventually { origin.outages.isEmpty })
-            #expect(reports.withLock { $0 } == [.unreachable, nil])
+            #expect(eventually { reports.withLock { $0 } == [.unreachable, nil] })
             #expect(origin.fetch(server.url("/")).failure == nil)
         }
     }

@@ -36,7 +36,7 @@ import Testing
     @Test(arguments: [ByteRange(0, 1), ByteRange(2_999_999, 3_000_000), ByteRange(0, 3_000_000)])
     func rangesAtTheEdgesComeWhole(range: ByteRange) throws {
         try withFile { origin, server, file in
-            #expect(origin.fetch(server.url("/film"), range).bytes == file.expectedBytes(range))
+            #expect(origin.fetch(server.url("/film"), range).bytes.elementsEqual(file.expectedBytes(range)))
         }
     }
 
@@ -79,7 +79,8 @@ import Testing
             file.fault = .htmlWith200
             #expect(origin.fetch(server.url("/film"), Self.asked).heads[0].mediaType == "text/html")
             file.fault = .headRefused
-            #expect(origin.fetch(server.url("/film"), Self.asked).bytes == file.expectedBytes(Self.asked))
+            let bytes = origin.fetch(server.url("/film"), Self.asked).bytes
+            #expect(bytes.elementsEqual(file.expectedBytes(Self.asked)))
         }
     }
 

@@ -95,7 +95,7 @@ import Testing
             let film = try #require(films["/a.mkv"])
             let file = try fixture.open("a.mkv").get()
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))
-            let before = server.bodyBytesSent
+            let before = server.bodyBytesSent(atLeast: fixture.receivedBytes)
             try flip(fixture, at: 3 * BlockSize.block)
             #expect(try fixture.volume.maintenance.verify("a.mkv", repairs: false).damagedBlocks == 1)
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))

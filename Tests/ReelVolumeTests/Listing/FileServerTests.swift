@@ -110,7 +110,8 @@ import Testing
         let bucket = try ScriptedBucket()
         defer { bucket.stop() }
         for isFull in [false, true] {
-            let fixture = try VolumeFixture(server.url("").text, prebuffer: 0, tier: bucket.place())
+            let fixture = try VolumeFixture(
+                server.url("").text, prebuffer: 0, tier: bucket.place(patience: .seconds(60)))
             defer { fixture.remove() }
             let isSame = try fixture.readAll(fixture.open("film.mkv").get()) == .success(ScriptedFileServer.film)
             #expect(isSame && (fixture.receivedBytes < 300_000) == isFull, "\(fixture.receivedBytes)")

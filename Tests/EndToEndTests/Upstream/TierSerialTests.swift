@@ -17,8 +17,9 @@ private func tier(_ mount: Mounted) throws -> (read: Int64, isAvoided: Bool) {
 }
 
 extension EndToEnd {
-    /// Mounts that share a bucket of a real service (`--tier`).
-    @Suite struct TierMountTests {
+    /// Mounts that share a bucket of a real service (`--tier`). What comes from the bucket and what from the origin
+    /// depends on how soon the bucket answers.
+    @Suite struct TierSerialTests {
         /// What each mount asks the origin for: the version, and the first bytes with it.
         private static let proof: Int64 = 700_000
 
@@ -100,10 +101,7 @@ extension EndToEnd {
                 #expect(try status(second).contains("tier    s3://films/tier: "))
             }
         }
-    }
 
-    /// What comes from the bucket and what from the origin depends on how soon the bucket answers.
-    @Suite struct TierSerialTests {
         @Test("Mounts that play a film one after the other fetch it once, and a last one plays without its origin")
         func fleet() throws {
             let film = FileOrigin(length: 24 << 20)
