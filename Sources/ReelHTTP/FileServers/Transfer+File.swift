@@ -86,7 +86,7 @@ extension Transfer {
     /// A reply is to come that libcurl does not wait for: until 8.7 it forgets the control connection while the data
     /// connection has no TLS session, which begins after the last command.
     var mayMissReply: Bool {
-        stage == .running && route.place.scheme != "ftp" && easy?.lane != nil && !answer.isAccepted
+        easy?.lane != nil && stage == .running && !answer.isAccepted && route.place.scheme != "ftp"
     }
 
     /// Takes a line of the control connection. - Returns: whether curl shall go on.

@@ -46,9 +46,7 @@ struct CatalogueCommands: CacheCommands {
         }
         guard path.isEmpty else { return report }
         for key in Set(store.objects().map(\.key).filter(isLeft)).sorted() where !watch.isOver() {
-            let freed = try onCache { () throws(CacheError) in
-                try gate.pass { Result { () throws(CacheError) in try store.evict(key: key) } }.get()
-            }
+            let freed = try onWriter { () throws(CacheError) in try store.evict(key: key) }
             watch.progress(MaintenanceProgress(done: 0, total: 0))
             report.bytes += freed
             report.files += freed > 0 ? 1 : 0
@@ -146,10 +144,13 @@ struct CatalogueCommands: CacheCommands {
     func prune(freeing bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport {
         try MaintenanceReport.pruning(bytes, of: store.usage.used, watch.progress, isOver: watch.isOver) {
             (rest) throws(MaintenanceFailure) in
-            try onCache { () throws(CacheError) in
-                try gate.pass { Result { () throws(CacheError) in try store.prune(freeing: rest) } }.get()
-            }
+            try onWriter { () throws(CacheError) in try store.prune(freeing: rest) }
         }
+    }
+
+    /// Does a job that writes, while no source does.
+    private func onWriter(_ job: () throws(CacheError) -> Int64) throws(MaintenanceFailure) -> Int64 {
+        try onCache { () throws(CacheError) in try gate.pass { Result { () throws(CacheError) in try job() } }.get() }
     }
 
     /// - Parameter body: gets the path in the source, nil for all of it.

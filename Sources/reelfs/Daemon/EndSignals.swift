@@ -69,14 +69,12 @@ final class EndSignals: Sendable {
 
     /// - Parameter ready: for the reason of an end before the mount.
     func take(_ number: Int32, _ ready: ReadyPipe?) {
+        if number == SIGINT, sparesInterrupt.load(ordering: .relaxed) { return }
         let action: (@Sendable () -> Void)? = phase.withLock { phase in
             switch phase {
             case .opening:
                 ready?.say(Failure.interrupted.line)
                 _exit(Failure.interrupted.status.rawValue)
-            case .mounting where number == SIGINT && sparesInterrupt.load(ordering: .relaxed),
-                .serving where number == SIGINT && sparesInterrupt.load(ordering: .relaxed):
-                return nil
             case .mounting(let kept):
                 phase = .mounting(kept: kept == nil || kept == SIGHUP ? number : kept)
                 return nil
