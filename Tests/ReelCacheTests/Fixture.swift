@@ -163,6 +163,15 @@ extension OpenedBlocks {
     }
 }
 
+/// Without a child that starts meanwhile: until it runs its program it has all files open, and those are not evicted.
+extension Store {
+    func reserve(_ bytes: Int64) -> Bool { withoutStartingChildren { evictor.reserve(bytes) } }
+
+    func makeRoomAhead(_ bytes: Int64) throws -> Int64 {
+        try withoutStartingChildren { try evictor.makeRoomAhead(bytes) }
+    }
+}
+
 extension Store {
     /// A remembered listing as a whole; nil where there is none.
     func listing(_ directory: String) -> StoredListing? {

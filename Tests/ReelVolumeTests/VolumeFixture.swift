@@ -24,7 +24,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let requestLog: (@Sendable (RequestRecord) -> Void)?
     private let news: TreeNews?
     private let cap: Int64
-    private let timeout: Duration
+    private let timeout: Mutex<Duration>
     private let outageAfter: Duration?
     private let refresh: Duration
     private let prebuffer: Int64
@@ -66,7 +66,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         self.requestLog = requestLog
         self.news = news
         self.cap = cap
-        self.timeout = timeout
+        self.timeout = Mutex(timeout)
         self.outageAfter = outageAfter
         self.refresh = refresh
         self.prebuffer = prebuffer
@@ -113,9 +113,9 @@ final class VolumeFixture: KernelCaller, Sendable {
             let volume = try Volume.open(
                 source, origin: outageAfter.map { EarlyWatch(origin, after: $0) } ?? origin, store: store,
                 options: VolumeOptions(
-                    timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, mirrors: mirrors,
-                    via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier, warm: warm, links: links,
-                    growing: growing, requestLog: requestLog, news: news),
+                    timeout: timeout.withLock { $0 }, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey,
+                    mirrors: mirrors, via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier,
+                    warm: warm, links: links, growing: growing, requestLog: requestLog, news: news),
                 logger: logger, kinds: kinds, finder: finder)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
@@ -142,6 +142,14 @@ final class VolumeFixture: KernelCaller, Sendable {
     func restart(at source: String) throws {
         stop()
         place.withLock { $0 = source }
+        try start()
+    }
+
+    /// Does what umount does, and then a mount whose reads wait that long: the first one, which asks the origin what it
+    /// is, takes the time that a busy machine needs.
+    func restart(timeout: Duration) throws {
+        stop()
+        self.timeout.withLock { $0 = timeout }
         try start()
     }
 

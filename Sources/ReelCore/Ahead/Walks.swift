@@ -19,8 +19,6 @@ package struct Walks: Sendable {
     static let firstFolders = 3
     /// A program that takes longer for a folder gains little from the round trip that it is spared.
     static let longestPause = Duration.seconds(5)
-    /// Once nothing was read for so long the program has stopped, and no folder is listed until it goes on.
-    static let rest = Duration.milliseconds(700)
     /// Then the walk is forgotten.
     static let end = Duration.seconds(30)
     /// What the reading of one folder adds to those that may be listed ahead: as many as are listed at once.
@@ -60,6 +58,8 @@ package struct Walks: Sendable {
     /// The one of which a child was read last comes last.
     private var parents: [Parent] = []
     private var walks: [Walk] = []
+    /// Once nothing was read for so long the program has stopped, and no folder is listed until it goes on.
+    package var rest = Duration.milliseconds(700)
     private var barredUntil = Duration.zero
 
     package init() {}
@@ -137,7 +137,7 @@ package struct Walks: Sendable {
         var resting: [Folder] = []
         for place in walks.indices {
             let walk = walks[place]
-            guard !walk.isResting, walk.waiting == 0, now - walk.at >= Self.rest else { continue }
+            guard !walk.isResting, walk.waiting == 0, now - walk.at >= rest else { continue }
             walks[place].isResting = true
             resting.append(walk.root)
         }

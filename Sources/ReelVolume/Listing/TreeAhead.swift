@@ -5,7 +5,7 @@ import ReelThreads
 /// Lists folders ahead of the programs that walk through the tree, in the background; `Walks` decides where, and how
 /// many.
 final class TreeAhead: Ticking {
-    private struct State {
+    struct State {
         var walks = Walks()
         /// By the node of the folder at which each begins.
         var running: [NodeID: FolderWalk] = [:]
@@ -16,7 +16,7 @@ final class TreeAhead: Ticking {
 
     private let tree: Tree
     private let isEnabled: Bool
-    private let state = Lock(State())
+    let state = Lock(State())
 
     init(_ tree: Tree) {
         self.tree = tree

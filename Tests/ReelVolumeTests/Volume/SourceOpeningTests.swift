@@ -23,8 +23,9 @@ import Testing
         // A tenth of a second is too short for this page, be it for the line or for the reading.
         let server = try Self.library(24 << 20)
         defer { server.stop() }
-        let fixture = try VolumeFixture(server.url("/"), timeout: .milliseconds(700))
+        let fixture = try VolumeFixture(server.url("/"))
         defer { fixture.remove() }
+        try fixture.restart(timeout: .milliseconds(700))
         #expect(fixture.names("sub").map { $0.count } == .failure(.timedOut))
     }
 
@@ -81,8 +82,9 @@ import Testing
             fclose(file)
         }
         try write(["a.mkv"])
-        let fixture = try VolumeFixture(path, timeout: .milliseconds(500), refresh: .zero)
+        let fixture = try VolumeFixture(path, refresh: .zero)
         defer { fixture.remove() }
+        try fixture.restart(timeout: .milliseconds(500))
         #expect(fixture.names() == .success(["a.mkv"]))
         let gate = Gate()
         defer { gate.open() }
