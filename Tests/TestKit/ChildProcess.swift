@@ -95,6 +95,8 @@ package final class ChildProcess: Sendable {
 }
 
 private let starting = Mutex(())
+/// The thread in `withoutStartingChildren`, 0 where there is none.
+private let holder = Atomic<UInt>(0)
 
 /// Lets a child hear all signals. - Parameter flags: of posix_spawnattr_setflags(3), beside those for that.
 package func unblockSignals(of attributes: inout posix_spawnattr_t, flags: Int32 = 0) {
@@ -111,11 +113,17 @@ package func unblockSignals(of attributes: inout posix_spawnattr_t, flags: Int32
 package func startingChild(_ start: () -> Int32) -> Int32 { starting.withLock { _ in start() } }
 
 /// What this process has closed before the call, no child of its own has open after it.
-package func waitForStartingChildren() { starting.withLock { _ in } }
+package func waitForStartingChildren() {
+    if holder.load(ordering: .relaxed) != pthread_self() { starting.withLock { _ in } }
+}
 
 /// No child of this process starts meanwhile, so that what only this process has open is open nowhere else.
 package func withoutStartingChildren<Result>(_ body: () throws -> Result) rethrows -> Result {
-    try starting.withLock { _ in try body() }
+    try starting.withLock { _ in
+        holder.store(pthread_self(), ordering: .relaxed)
+        defer { holder.store(0, ordering: .relaxed) }
+        return try body()
+    }
 }
 
 package struct ChildError: Error, CustomStringConvertible {
