@@ -184,7 +184,7 @@ struct EndTests {
         try withMount(["film": MemoryFile(node: 2, length: 100)]) { mount in
             var status = stat()
             #expect(stat(mount.file("film"), &status) == 0)
-            #expect(umount2(mount.path, 0) == 0)
+            #expect(unmount(mount.path))
             #expect(mount.hasEnded.wait(atMost: .seconds(10)) { $0 ? true : nil } == true)
             #expect(!Mount.all().contains { $0.mountpoint == mount.path })
         }

@@ -48,7 +48,7 @@ struct InheritanceTests {
     @Test("A mount that has ended is left to nobody")
     func ended() throws {
         try withMount([:]) { mount in
-            #expect(umount2(mount.path, 0) == 0)
+            #expect(unmount(mount.path))
             mount.hasEnded.wait { $0 ? () : nil }
             #expect(mount.session.leave() == nil)
         }

@@ -69,7 +69,7 @@ package final class SmallDisk: Sendable {
 
     /// Unmounts and mounts it again, as a repair: the journal is replayed. Nobody may use it.
     package func mountAgain() throws(ChildError) {
-        eventually { umount2(path, 0) == 0 || errno != EBUSY }
+        unmount(path)
         try run(["mount", "-o", "loop", image, path])
     }
 
@@ -87,8 +87,7 @@ package final class SmallDisk: Sendable {
     /// Unmounts, at once if nobody uses it any more and otherwise when its last user is gone.
     package func end() {
         for place in [path, backing].compactMap({ $0 }) {
-            eventually(within: .seconds(1)) { umount2(place, 0) == 0 || errno != EBUSY }
-            umount2(place, Int32(MNT_DETACH))
+            if !unmount(place) { umount2(place, Int32(MNT_DETACH)) }
         }
         if let backing { rmdir(backing) }
     }
@@ -97,4 +96,15 @@ package final class SmallDisk: Sendable {
 private func run(_ words: [String]) throws(ChildError) {
     let end = try ChildProcess.run(words)
     guard end.status == 0 else { throw ChildError(words: words, reason: end.errors) }
+}
+
+/// Unmounts what nobody uses; a program that looks at all mounts, such as `df`, may do so for a moment.
+/// - Returns: false, with errno, where it stays.
+@discardableResult package func unmount(_ path: String) -> Bool {
+    var isGone = false
+    eventually(within: .seconds(1)) {
+        isGone = umount2(path, 0) == 0
+        return isGone || errno != EBUSY
+    }
+    return isGone
 }

@@ -107,22 +107,34 @@ enum Mountpoint {
     }
 
     /// Unmounts as root, or through fusermount3. - Parameter isLazy: also while files are open.
+    ///
+    /// What looks at all mounts, such as `df` or `reelfs status`, keeps each busy for a moment. So a busy one is tried
+    /// for a second.
     static func unmount(_ path: String, isLazy: Bool) throws(Failure) {
+        let end = now() + .seconds(1)
+        while let refusal = refusal(path, isLazy) {
+            guard refusal.hasSuffix(reason(EBUSY)) else { throw .mount("cannot unmount \(shown(path)): \(refusal)") }
+            guard now() < end else {
+                throw .mount("\(shown(path)) is busy: close the files open there, or use `reelfs umount --lazy`")
+            }
+            usleep(20_000)
+        }
+    }
+
+    /// Tries to unmount. - Returns: why it stays, nil where it has gone.
+    private static func refusal(_ path: String, _ isLazy: Bool) -> String? {
         if geteuid() == 0 {
             // UMOUNT_NOFOLLOW: the path was resolved once.
-            guard umount2(path, Int32(UMOUNT_NOFOLLOW | (isLazy ? MNT_DETACH : 0))) != 0 else { return }
-            throw .mount(
-                errno == EBUSY
-                    ? "\(shown(path)) is busy: close the files open there, or use `reelfs umount --lazy`"
-                    : "cannot unmount \(shown(path)): \(reason())")
+            return umount2(path, Int32(UMOUNT_NOFOLLOW | (isLazy ? MNT_DETACH : 0))) == 0 ? nil : reason()
         }
-        let status = runProgram("fusermount3", ["-u"] + (isLazy ? ["-z"] : []) + ["--", path])
-        guard status == 0 else {
-            let reason =
-                status == nil
-                ? "fusermount3 was not found; install the package fuse3" : "fusermount3 refused, see above"
-            throw .mount("cannot unmount \(shown(path)): \(reason)")
-        }
+        let words = ["-u"] + (isLazy ? ["-z"] : []) + ["--", path]
+        // A daemon, whose other threads write to stderr, unmounts lazily only.
+        let (status, line) =
+            isLazy
+            ? (runProgram("fusermount3", words), nil)
+            : capturingStandardError { runProgram("fusermount3", words) }
+        guard let status else { return "fusermount3 was not found; install the package fuse3" }
+        return status == 0 ? nil : line ?? "fusermount3 refused, see above"
     }
 
     /// The outcome of a call that may wait for a daemon; nil where none comes within two seconds. The thread is left

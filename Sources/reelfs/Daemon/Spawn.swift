@@ -78,7 +78,7 @@ func runProgram(_ program: String, _ words: [String]) -> Int32? {
 /// Runs `body` and returns, beside its result, the last line that stderr got meanwhile: fusermount3, which mounts for
 /// ordinary users, reports its errors there. nil where there was none, or stderr is closed.
 ///
-/// stderr belongs to the whole process: only for a daemon that mounts once.
+/// stderr belongs to the whole process: only for a daemon that mounts once, and for a command.
 func capturingStandardError<Value>(_ body: () -> Value) -> (Value, String?) {
     let saved = fcntl(2, F_DUPFD_CLOEXEC, 3)
     guard saved >= 0, let pipe = Pipe() else {

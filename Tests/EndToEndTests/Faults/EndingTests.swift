@@ -29,7 +29,7 @@ extension EndToEnd {
             try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 _ = try readWhole(mount.file("film.mkv"))
                 waitForStartingChildren()
-                #expect(umount2(mount.path, 0) == 0)
+                #expect(unmount(mount.path))
                 try expectGone(mount, scene)
             }
         }
@@ -46,6 +46,20 @@ extension EndToEnd {
                 #expect(!mountTable().contains { $0.mountpoint == mount.path })
                 reader.signal(SIGKILL)
                 _ = try reader.wait()
+                try expectGone(mount, scene)
+            }
+        }
+
+        @Test("A mount that somebody looks at for a moment is unmounted")
+        func lookedAt() throws {
+            try withMount(of: FileOrigin(length: 1 << 20)) { scene, server, mount in
+                let look = open(mount.path, O_RDONLY | O_CLOEXEC)
+                let umount = try ChildProcess([program, "umount", mount.path])
+                // Once it has been refused, it tries again a little later.
+                #expect(eventually { contents("/proc/\(umount.pid)/wchan")?.contains("nanosleep") == true })
+                close(look)
+                let end = try umount.wait()
+                #expect(end.status == 0, "\(end)")
                 try expectGone(mount, scene)
             }
         }

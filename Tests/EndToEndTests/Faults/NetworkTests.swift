@@ -112,7 +112,7 @@ extension EndToEnd {
                         try mount.unmount()
                     } else {
                         waitForStartingChildren()
-                        #expect(umount2(mount.path, 0) == 0)
+                        #expect(unmount(mount.path))
                         #expect(eventually { !isRunning(mount.pid) })
                     }
                 }

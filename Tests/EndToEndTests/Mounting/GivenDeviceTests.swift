@@ -50,7 +50,7 @@ extension EndToEnd {
                 #expect(try attributes(scene.mountpoint + "/film.mkv").st_uid == user)
                 let status = try ChildProcess.run([program, "status", scene.mountpoint])
                 #expect(status.output.contains(" (pid "), "\(status)")
-                #expect(umount2(scene.mountpoint, 0) == 0)
+                #expect(unmount(scene.mountpoint))
                 #expect(eventually { !processes().contains { isDaemonWith($0, server.address) } })
             }
         }
@@ -68,7 +68,7 @@ extension EndToEnd {
                 #expect(Self.film.difference(inFile: place + "/film.mkv") == nil)
                 #expect(try attributes(place + "/film.mkv").st_mode == S_IFREG | 0o400)
                 waitForStartingChildren()
-                #expect(umount2(place, 0) == 0)
+                #expect(unmount(place))
                 #expect(isRunning(mount.pid))
                 #expect(Self.film.difference(inFile: mount.file("film.mkv")) == nil)
             }

@@ -175,7 +175,7 @@ extension EndToEnd {
                     #expect(readCode(file.number, at: 2_000_000) != 0)
                 } else {
                     waitForStartingChildren()
-                    #expect(umount2(second, 0) == 0)
+                    #expect(unmount(second))
                     #expect(try child.wait().status == 0)
                 }
                 #expect(!isMounted(second) && isMounted(mount.path) && isRunning(mount.pid))

@@ -109,7 +109,7 @@ extension EndToEnd {
                 for file in files { try writeFile(file, "mine".utf8) }
                 try #require(symlink(victim, scene.cache) == 0)
                 waitForStartingChildren()
-                try #require(umount2(mount.path, 0) == 0)
+                try #require(unmount(mount.path))
                 #expect(eventually { !isRunning(mount.pid) })
                 for file in files { #expect(contents(file) == "mine", "\(file)") }
                 #expect(access("\(moved)/\(name)/control", F_OK) != 0)
