@@ -78,7 +78,10 @@ final class HeldOrigin: Transport, RequestControl {
         guard let handle = state.withLock({ $0.sent.dropFirst(number).first?.handle }), let sent = take(handle) else {
             return
         }
-        perform { sent.receiver.ended(failure) }
+        perform {
+            sent.receiver.sent()
+            sent.receiver.ended(failure)
+        }
     }
 
     /// Whether a request was cancelled. - Parameter number: of the request, in their order.

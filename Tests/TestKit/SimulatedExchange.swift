@@ -178,7 +178,7 @@ package final class SimulatedExchange: RequestControl, GatedRequest, @unchecked 
     /// The target of the request as it is now, for the story.
     private var path: Substring { url.text.dropFirst(url.origin.utf8.count) }
 
-    private var silenceLeft: Duration { request.stallLimit - (now() - lastByte) }
+    private var silenceLeft: Duration { request.longestSilence - (now() - lastByte) }
 
     /// No byte comes any more.
     private func fallSilent() {
@@ -260,7 +260,7 @@ package final class SimulatedExchange: RequestControl, GatedRequest, @unchecked 
         if case .stop = answer { return finish(.cancelled) }
         if rest == 0 { return finish(nil) }
         let time = pause ?? .microseconds(1 + Int64(bytes.count) * 1_000_000 / bytesPerSecond)
-        if time > request.stallLimit { return fallSilent() }
+        if time > request.longestSilence { return fallSilent() }
         if case .pause = answer { isPaused = !mayGoOn } else { isPaused = transport.wire.throttles(self) }
         if isPaused { Simulation.tell("\(path) is paused after \(delivered) bytes") }
         guard pause == nil, transport.wire.isNarrow else { return isPaused ? () : later(time) }

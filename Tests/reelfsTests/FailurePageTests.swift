@@ -19,7 +19,8 @@ extension PageTests {
     private static let failures: [String: OriginFailure] = [
         "`unreachable`": .unreachable("x"), "`away`": .away(.unreachable), "`away`, `--only-cached`": .away(.offline),
         "`away`, silent": .away(.silent), "`interrupted`": .interrupted("x"), "`timedOut`": .timedOut,
-        "`wrongAnswer`": .wrongAnswer("x"), "`unresolved`": .unresolved, "`untrusted`": .untrusted("x"),
+        "`wrongAnswer`": .wrongAnswer("x"), "`unresolved`": .unresolved, "`noLogin`": .noLogin,
+        "`untrusted`": .untrusted("x"),
         "`hostKey`": .hostKey("x"), "`changed`": .changed, "`cancelled`": .cancelled,
     ]
 

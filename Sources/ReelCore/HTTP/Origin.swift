@@ -86,6 +86,9 @@ package struct OriginRequest: Sendable {
     package var reason: Reason
     /// The request ends with `.timedOut` when no byte arrived for this long, unless it pauses.
     package var stallLimit: Duration
+    /// The same once it is sent, where another place may be asked instead; nil if there is none. As long as it is kept
+    /// back, for a token or for others on the line, the place is not silent.
+    package var silenceLimit: Duration?
     /// A limit of its own, beside that of the mount, nil if none.
     package var limit: RateLimit?
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
@@ -107,6 +110,9 @@ package struct OriginRequest: Sendable {
         self.stallLimit = stallLimit
         self.connectLimit = connectLimit
     }
+
+    /// The silence after which it ends, once it is sent.
+    package var longestSilence: Duration { min(stallLimit, silenceLimit ?? stallLimit) }
 
     /// A read waits for it from now on. A command's own limit was meant for what nobody waits for.
     package mutating func promote() {

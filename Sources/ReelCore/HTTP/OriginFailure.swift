@@ -21,6 +21,8 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case away(Outage)
     /// Not asked: the user's resolver names no place.
     case unresolved
+    /// Not asked: what gives its token, or its keys, has failed.
+    case noLogin
     /// Ended by `RequestHandle.cancel`, or by the receiver.
     case cancelled
 }
@@ -95,7 +97,8 @@ extension OriginFailure {
         case .hostKey: Meaning(sign: .life, isUnwell: true)
         case .wrongAnswer: Meaning(elsewhere: .anywhere, sign: .answer, isContradiction: true)
         case .changed: Meaning(read: .changed, sign: .answer, isContradiction: true)
-        case .unresolved: Meaning(read: .accessDenied, elsewhere: .anywhere)
+        // What gives these may need the network, and says nothing of the origin.
+        case .unresolved, .noLogin: Meaning(read: .accessDenied, elsewhere: .anywhere)
         case .cancelled: Meaning()
         case .status(let status, _): Self.meaning(ofStatus: status)
         }
@@ -141,6 +144,7 @@ extension OriginFailure {
         case .away(.offline): "--only-cached or `reelfs offline on` lets nothing be asked for"
         case .away: "the origin is away"
         case .unresolved: "the resolver tells no place"
+        case .noLogin: "there is no login for it: what gives it has failed"
         case .cancelled: "the request was cancelled"
         }
     }

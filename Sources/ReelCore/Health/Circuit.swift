@@ -219,6 +219,11 @@ package struct Circuit: Sendable {
         case .answer, .life: return answered(now)
         case .refusal: return refused(now)
         case .nothing:
+            // Nothing is asked for from now on, for as long as the user wants.
+            if failure == .away(.offline) {
+                if mode == .doubtful { mode = .closed }
+                silentSince = nil
+            }
             // A request that ended early has learned nothing, nor has one that waited while others were answered.
             if owed == 0, mode == .closed, silence(now) < doubtAfter { silentSince = nil }
             return []

@@ -10,7 +10,6 @@ import ReelCore
 final class TokenKeeper<Secret: Sendable>: SecretKeeper {
     typealias Source = @Sendable (_ deliver: @escaping @Sendable (Secret?) -> Void) -> Void
 
-    let refusal: Int
     private let source: Source?
     private let deliver: @Sendable (Secret?) -> Void
     /// The serial number distinguishes the token of one run from that of the next.
@@ -26,10 +25,8 @@ final class TokenKeeper<Secret: Sendable>: SecretKeeper {
     /// - Parameters:
     ///   - first: what is known without a run.
     ///   - source: starts a run, nil if `first` is never replaced.
-    ///   - refusal: see `SecretKeeper.refusal`.
     ///   - deliver: gets the result of a run, on any thread, and calls `take` on the transport's.
-    init(first: Secret? = nil, _ source: Source?, refusal: Int, deliver: @escaping @Sendable (Secret?) -> Void) {
-        self.refusal = refusal
+    init(first: Secret? = nil, _ source: Source?, deliver: @escaping @Sendable (Secret?) -> Void) {
         current = first.map { ($0, 0) }
         self.source = source
         self.deliver = deliver
@@ -81,9 +78,6 @@ final class TokenKeeper<Secret: Sendable>: SecretKeeper {
 
 /// What renews a secret.
 protocol SecretKeeper: AnyObject {
-    /// The status that a request fails with where there is no secret.
-    var refusal: Int { get }
-
     /// Whether the request can leave as it is.
     func state(for transfer: Transfer) -> TokenState
 

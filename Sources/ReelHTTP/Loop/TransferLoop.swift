@@ -38,10 +38,10 @@ final class TransferLoop {
         self.mailbox = mailbox
         self.configuration = configuration
         self.news = news
-        tokens = TokenKeeper(configuration.tokenSource, refusal: 401) { [mailbox] token in
+        tokens = TokenKeeper(configuration.tokenSource) { [mailbox] token in
             mailbox.put { $0.take(token: token) }
         }
-        keys = TokenKeeper(first: configuration.signingKey, configuration.keySource, refusal: 403) { [mailbox] key in
+        keys = TokenKeeper(first: configuration.signingKey, configuration.keySource) { [mailbox] key in
             mailbox.put { $0.take(key: key) }
         }
         gate = LineGate(configuration.line)
@@ -72,9 +72,11 @@ final class TransferLoop {
             }
             drop(bodies.filter { $0.end <= .now })
             reconnectOvertaken()
+            // What goes on in this moment has not waited too long.
+            goOnWithinLine()
+            startWaiting()
             endStalled()
             actOnOutages()
-            goOnWithinLine()
             // Slots may be free again; a handle that was added makes the wait return at once.
             startWaiting()
             var time = transfers.isEmpty ? .seconds(60) : nextCheck - .now
@@ -203,7 +205,7 @@ final class TransferLoop {
         case (.awaited, let keeper?):
             hold(transfer)
             keeper.hold(transfer.id)
-        case (.failed, let keeper?): finish(transfer, with: .failed(.status(keeper.refusal, retryAfter: nil)))
+        case (.failed, _): finish(transfer, with: .failed(.noLogin))
         default:
             endTransfers(of: gate.cleared(by: transfer, now: now()))
             // A redirect is the same request.
@@ -221,6 +223,8 @@ final class TransferLoop {
     /// A request that was kept back goes on.
     private func release(_ transfer: Transfer) {
         transfer.release()
+        // It may be silent for less long than it was kept back.
+        expect(transfer)
         watch?.resumed(transfer.home)
     }
 

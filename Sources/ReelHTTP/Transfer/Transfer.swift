@@ -112,7 +112,10 @@ final class Transfer: GatedRequest {
     /// It is kept back.
     func hold() { stage = .held }
     /// It is kept back no longer.
-    func release() { stage = .waiting }
+    func release() {
+        stage = .waiting
+        if request.silenceLimit != nil, route.isFirst { lastByte = .now }
+    }
 
     /// It has a slot.
     func begin() {
@@ -133,16 +136,17 @@ final class Transfer: GatedRequest {
     // MARK: Deadlines
 
     /// When it has stalled, if it runs and no byte comes.
-    var stallEnd: ContinuousClock.Instant { answer.drainEnd ?? lastByte + request.stallLimit }
+    var stallEnd: ContinuousClock.Instant { answer.drainEnd ?? lastByte + request.longestSilence }
 
     /// When it ends if nothing happens, nil if never.
     var deadline: ContinuousClock.Instant? {
         switch stage {
         case .paused: nil
-        case .held where !payment.isGated: stallEnd
+        case .held where !payment.isGated: lastByte + request.stallLimit
         case .running where easy != nil: stallEnd
         // While other requests of its queue get bytes, waiting is no stall.
-        case .held, .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
+        case .held: max(lastByte, host.queue.lastByte ?? lastByte) + request.stallLimit
+        case .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.longestSilence)
         }
     }
 

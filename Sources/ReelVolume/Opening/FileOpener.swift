@@ -165,8 +165,9 @@ final class FileOpener: Sendable {
                 }
             case .failure(let failure):
                 switch VolumeError(failure) {
-                // A resolver that needs the network gives no place offline.
-                case .accessDenied where failure != .unresolved: completion(.failure(.accessDenied))
+                // A resolver, or a token command, that needs the network gives nothing without it.
+                case .accessDenied where failure != .unresolved && failure != .noLogin:
+                    completion(.failure(.accessDenied))
                 case .stale where isMissing(url): completion(.failure(.stale))
                 default:
                     // Away, unwell or gone for a moment: remembered bytes play, a read of missing ones fails.

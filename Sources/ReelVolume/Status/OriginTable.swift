@@ -168,6 +168,7 @@ extension OriginFailure {
         case .status(401, _), .status(403, _), .status(407, _): (.refused, "login")
         case .untrusted, .hostKey: (.refused, "origin")
         case .unresolved: (.refused, "command")
+        case .noLogin: (.refused, "login")
         case .wrongAnswer: (.wrong, "origin")
         case .status where meaning.isOverloaded: (.slow, "origin")
         case .status where meaning.isUnwell: (.wrong, "origin")

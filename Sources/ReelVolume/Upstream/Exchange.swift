@@ -222,7 +222,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         request.condition = condition
         request.stallLimit = silenceLeft
         guard request.stallLimit > .zero else { return end(firstFailure ?? .timedOut) }
-        if !places.isEmpty { request.stallLimit = min(request.stallLimit, Mirrors.longestSilence) }
+        if !places.isEmpty { request.silenceLimit = Mirrors.longestSilence }
         (attempt.isSent, attempt.isConditional) = (true, condition != nil)
         mirrors?.began(at: attempt.place)
         upstream.transport.start(handle, request, self)
@@ -393,10 +393,15 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         // An empty body is whole, too.
         if let head = heldHead.take(), failure == nil { failure = tell(head) }
         if attempt.isSent {
-            mirrors?.ended(at: attempt.place, isUnwell: failure?.meaning.isUnwell ?? false)
-            upstream.origins.ended(attempt.origin, isUnwell: failure?.meaning.isUnwell ?? false)
+            // One that was kept back to its end says nothing of the place.
+            let isAsked = attempt.sentAt != nil || attempt.status != nil
+            let isUnwell = failure?.meaning.isUnwell == true && (isAsked || failure != .timedOut)
+            mirrors?.ended(at: attempt.place, isUnwell: isUnwell)
+            upstream.origins.ended(attempt.origin, isUnwell: isUnwell)
         }
         if let refusal = refusal(failure) {
+            // The resolver may give none, and then nothing else was sent.
+            (attempt.isSent, attempt.sentAt, attempt.origin) = (false, nil, request.url.origin)
             receiver.redirected()
             return resolve(after: refusal)
         }

@@ -265,6 +265,7 @@ extension Diagnosis {
         case .hostKey: remedy = "Compare the key with the server's own; its administrator knows it."
         case .timedOut: remedy = "The server, or a firewall on the way, is silent: try another network."
         case .wrongAnswer: remedy = "The server, or a proxy on the way, sends a login page or breaks ranges."
+        case .noLogin: remedy = "Run the command, or look into the file, that gives it, as the user who mounts."
         case .interrupted, .changed, .away, .unresolved, .cancelled: remedy = "Try again."
         }
         // Some reasons name the origin themselves.

@@ -6,9 +6,10 @@ extension EndToEnd {
     /// A source that is remembered, and whose login is not right.
     @Suite struct RefusedTests {
         private static let header = "Authorization: Bearer right"
+        private static let film = FileOrigin(length: 300_000)
 
         private func withSource(_ body: (Scene, String) throws -> Void) throws {
-            let film = FileOrigin(length: 300_000)
+            let film = Self.film
             let server = try ScriptedServer { request in
                 guard request["authorization"] == "Bearer right" else { return ServerStep.answer(401) }
                 if request.path == "/film.mkv" { return film.answer(request) }
@@ -32,11 +33,12 @@ extension EndToEnd {
                     ["the origin answers 401; mounted from what is remembered"], "the origin answers 401"
                 ),
                 (
-                    ["--token-command", "false"], ["the token command, ended with status 1", "the origin answers 401"],
+                    ["--token-command", "false"],
+                    ["the token command, ended with status 1", "there is no login for it"],
                     "false, the token command, ended with status 1"
                 ),
                 (
-                    ["--token-command", "echo a b"], ["the token command", "the origin answers 401"],
+                    ["--token-command", "echo a b"], ["the token command", "there is no login for it"],
                     "echo, the token command, printed no token"
                 ),
                 (["--token-command", "echo wrong"], ["the origin answers 401"], "the origin answers 401"),
@@ -47,10 +49,14 @@ extension EndToEnd {
                 let file = scene.work("credentials")
                 try writeFile(file, "username=joe\npassword=wrong\n".utf8)
                 chmod(file, 0o600)
-                let end = try scene.tryMount(source, options.map { $0 == "FILE" ? file : $0 })
+                let end = try scene.mountAnswered(source, options.map { $0 == "FILE" ? file : $0 })
                 #expect(end.status == 0 && said.allSatisfy { end.errors.contains($0) }, "\(end)")
                 let mount = scene.folder + "/mount"
                 #expect(try names(in: mount) == ["film.mkv"])
+                // A command that fails may need the network, and the origin has refused nothing.
+                if said.contains("there is no login for it") {
+                    #expect(Self.film.difference(inFile: mount + "/film.mkv") == nil)
+                }
                 let status = try ChildProcess.run([program, "status", mount]).output
                 let lines = status.split(separator: "\n")
                 #expect(lines.dropFirst().first?.contains("\(verdict), since 20") == true, "\(status)")

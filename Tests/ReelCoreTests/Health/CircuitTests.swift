@@ -206,6 +206,12 @@ import Testing
                 .state(.open(.unreachable)),
             ]),
         Story(
+            "In doubt when the user goes offline, it is in none afterwards",
+            [
+                .ask(), .until(3), .state(.doubtful), .ended(.away(.offline)), .state(.closed), .actions([probe()]),
+                .until(60), .state(.closed), .actions([]), .ask(), .answered, .state(.closed),
+            ]),
+        Story(
             "Connections that break off before a byte are neither an answer nor a refusal",
             [
                 .ask(), .ended(.interrupted("x")), .until(0.5), .ask(), .ended(.interrupted("x")), .state(.closed),

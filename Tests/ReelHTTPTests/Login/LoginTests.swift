@@ -270,7 +270,7 @@ import Testing
             for recorder in recorders {
                 origin.start(OriginRequest(url: server.url("/"), stallLimit: .seconds(5)), recorder)
             }
-            for recorder in recorders { #expect(recorder.finished().failure == .status(401, retryAfter: nil)) }
+            for recorder in recorders { #expect(recorder.finished().failure == .noLogin) }
             #expect(server.requests.isEmpty && runs.withLock { $0 } == 1)
         }
     }
@@ -289,6 +289,35 @@ import Testing
             second.cancel()
             #expect(isCancelled.finished().failure == .cancelled && waits.finished().failure == .timedOut)
             #expect(server.requests.isEmpty)
+        }
+    }
+
+    /// Where another place could be asked instead.
+    @Test func theWaitForATokenIsNoSilenceOfThePlace() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(body: "x") }
+        let silent = try ScriptedServer { _ in [.stall] }
+        defer { silent.stop() }
+        let deliver = Monitor<(@Sendable (String?) -> Void)?>(nil)
+        try withTransport(to: server) {
+            $0.tokenSource = { body in deliver.withLock { $0 = body } }
+            $0.trustedOrigins = [server.url("/").origin]
+        } _: { origin in
+            let (held, other) = (Recorder(), Recorder())
+            var request = OriginRequest(url: server.url("/"), stallLimit: .seconds(60))
+            request.silenceLimit = .seconds(2)
+            origin.start(request, held)
+            let body = try #require(deliver.wait(atMost: .seconds(20)) { $0 })
+            // Twice as long.
+            origin.start(OriginRequest(url: silent.url("/"), stallLimit: .seconds(4)), other)
+            #expect(other.finished().failure == .timedOut)
+            #expect(!held.isEnded)
+            body("token")
+            #expect(held.finished().failure == nil)
+            // Once it is sent, it is.
+            (request.url, request.silenceLimit) = (silent.url("/"), .milliseconds(100))
+            let asked = Recorder()
+            origin.start(request, asked)
+            #expect(asked.finished().failure == .timedOut)
         }
     }
 

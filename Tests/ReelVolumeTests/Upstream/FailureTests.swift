@@ -60,6 +60,7 @@ import Testing
         ),
         (.changed, Row(error: .stale, listing: .failed, answers: status + [.contradicted])),
         (.unresolved, Row(error: .accessDenied, listing: .failed, answers: [.mirror, .sharedCache])),
+        (.noLogin, Row(error: .accessDenied, listing: .failed, answers: [.mirror, .sharedCache])),
         (.cancelled, Row(error: .failed, listing: .failed, answers: [])),
     ]
 
@@ -101,11 +102,11 @@ import Testing
         func name(_ failure: OriginFailure) -> String {
             switch failure {
             case .unreachable, .interrupted, .timedOut, .status, .wrongAnswer, .untrusted, .hostKey, .changed, .away,
-                .unresolved, .cancelled:
+                .unresolved, .noLogin, .cancelled:
                 String("\(failure)".prefix { $0 != "(" })
             }
         }
-        #expect(Set(Self.rows.map { name($0.0) }).count == 11)
+        #expect(Set(Self.rows.map { name($0.0) }).count == 12)
     }
 
     // MARK: The answers

@@ -69,6 +69,28 @@ import Testing
         }
     }
 
+    @Test func aResolverThatFailsOnceAfterARefusalLeavesNoTroubleOfThePlace() throws {
+        let film = FileOrigin(length: 4 << 20)
+        let links = ExpiringLinks(film)
+        let isWell = Shared(true)
+        // Another origin than that of the list.
+        try withVolume(of: links, timeout: .seconds(4)) { server, _ in
+            guard isWell.value else { return .failure(PlaceFailure("ill")) }
+            return .success(PlaceAnswer(url: ResourceURL("http://localhost:\(server.port)\(links.next())")!))
+        } _: { fixture, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
+            isWell.set(false)
+            links.revoke()
+            #expect(fixture.read(file, 3 << 20, 100_000) == .failure(.accessDenied))
+            isWell.set(true)
+            #expect(fixture.read(file, 3 << 20, 100_000).isRight(film, 3 << 20, 100_000))
+            let origins = fixture.volume.status().origins ?? []
+            #expect(origins.allSatisfy { $0.trouble == nil }, "\(origins)")
+            fixture.volume.close(file)
+        }
+    }
+
     @Test func anOpenOfCachedBytesWaitsForNoResolverThatHangs() throws {
         let film = FileOrigin(length: 1 << 20)
         let (links, gate) = (ExpiringLinks(film), Gate())

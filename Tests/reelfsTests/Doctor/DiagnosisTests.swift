@@ -334,6 +334,7 @@ struct DiagnosisTests {
                 "Try again"
             ),
             (.unresolved, "bad https://host: the resolver tells no place", "Try again"),
+            (.noLogin, "bad https://host: there is no login for it: what gives it has failed", "who mounts"),
             (.cancelled, "bad https://host: the request was cancelled", "Try again"),
         ]
 
