@@ -38,7 +38,7 @@ extension Store {
         for bytes: Int64, usedBefore limit: Int64, sparing spared: Set<ExactText>
     ) throws(CacheError) -> Bool {
         let usage = quota.usage
-        let needed = bytes + quota.slack - (usage.cap - usage.used)
+        let needed = bytes + max(quota.slack, quota.ahead) - (usage.cap - usage.used)
         guard needed > 0 else { return true }
         guard bytes <= usage.cap else { return false }
         return try readNext(needed) { (index, candidates) throws(CacheError) in

@@ -182,6 +182,12 @@ package final class Store: Sendable {
     /// Bytes in use, and the cap: the given one, or less where the disk must keep free space.
     package var usage: (used: Int64, cap: Int64) { quota.usage }
 
+    /// Bytes of files that stay in the cache: without the index, and without the room that is made ahead, which what is
+    /// pinned has as well. - Parameter arePinned: all of them.
+    package func capacity(arePinned: Bool) -> Int64 {
+        max(0, quota.capacity - (arePinned ? 0 : quota.ahead))
+    }
+
     /// False where the store never changes the directory.
     package var isWritable: Bool { disk.isWritable }
 

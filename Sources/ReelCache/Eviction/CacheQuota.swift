@@ -96,6 +96,9 @@ final class CacheQuota: Sendable {
         return state.withLock { $0.used + $0.index - $0.cap + bytes }
     }
 
+    /// What the index leaves of the cap, as it was last measured.
+    var capacity: Int64 { state.withLock { max(0, $0.cap - $0.index) } }
+
     /// The cap as it was last measured.
     var cap: Int64 { state.withLock { $0.cap } }
 

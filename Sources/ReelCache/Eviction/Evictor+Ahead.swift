@@ -25,7 +25,8 @@ extension Evictor {
 
     private func makeRoomAhead(_ wanted: Int64, _ search: inout EvictionSearch) throws(CacheError) -> Int64 {
         var (closed, sum): ([EvictionCandidate], Int64) = ([], 0)
-        var open: [(holder: (any ObjectHolder)?, file: DataFile, blocks: [Range<Int>])] = []
+        // The object is kept, so that nobody opens the file again before its bytes have gone.
+        var open: [(object: CacheObject, holder: (any ObjectHolder)?, file: DataFile, blocks: [Range<Int>])] = []
         for candidate in try candidates(search.begin(), sparing: search.spared, { _ in true })
         where sum < wanted {
             guard let file = candidate.file else {
@@ -41,14 +42,14 @@ extension Evictor {
             if let index = open.firstIndex(where: { $0.file === file }) {
                 open[index].blocks += blocks
             } else {
-                open.append((holder, file, blocks))
+                open.append((object, holder, file, blocks))
             }
         }
         var freed = try evictClosed(closed, &search)
         // Also where a later one fails.
         defer { tally.bytes.add(freed, ordering: .relaxed) }
-        for (holder, file, blocks) in open {
-            freed += try discardAhead(blocks, of: file)
+        for (object, holder, file, blocks) in open {
+            freed += try withExtendedLifetime(object) { () throws(CacheError) in try discardAhead(blocks, of: file) }
             holder?.noticeRemovals()
         }
         return freed

@@ -41,6 +41,8 @@ package final class Keeper: Sendable {
     /// Between two looks at all feeds, and after one that failed.
     private static let feedInterval = Duration.seconds(3600)
     private static let failedFeedInterval = Duration.seconds(300)
+    /// Bytes that a file is taken to lack while its length is not known.
+    private static let unknown = BlockSize.extent
     /// The name in the index of what is remembered.
     private static let setting = "kept"
     /// What was used within this many seconds makes no room.
@@ -100,6 +102,8 @@ package final class Keeper: Sendable {
     private struct Work {
         /// The file under way, and when it is due to be looked again whether there is room for the rest of it.
         var fetch: (item: KeepPlan.Item, file: FileFetch)?
+        /// Bytes that it lacked when it was begun, as far as was known.
+        var missing: Int64 = 0
         var roomAt = Duration.zero
         /// The look at all feeds under way, and the feeds that it has seen.
         var walk: FileWalk?
@@ -112,7 +116,7 @@ package final class Keeper: Sendable {
         var work = Work()
         if services.options.keepNew > 0, commands.tree.source.keepsDates { work.nextWalk = .zero }
         defer {
-            work.fetch?.file.end()
+            end(&work)
             work.walk?.end()
         }
         while true {
@@ -130,8 +134,9 @@ package final class Keeper: Sendable {
     private func pause(_ work: Work) -> Duration? {
         if work.fetch != nil { return Self.interval }
         if work.walk != nil { return .zero }
-        let isOffline = services.transport.line.isOffline
-        let moments = [isOffline ? nil : state.withLock(notifying: false) { $0.plan.nextLook }, work.nextWalk]
+        // What is due then is done once it is back, of which each source of a catalogue is told in turn.
+        if services.transport.line.isOffline { return .seconds(60) }
+        let moments = [state.withLock(notifying: false) { $0.plan.nextLook }, work.nextWalk]
         return moments.compactMap { $0 }.min().map { max(.zero, $0 - now()) }
     }
 
@@ -254,8 +259,8 @@ package final class Keeper: Sendable {
         let (spared, isFirst) = state.withLock(notifying: false) { ($0.plan.spared(for: item), !$0.plan.isFull(item)) }
         // What is kept goes after what is not; else it would make room for the rest. Once, as each look is a write.
         if isFirst { try? services.store.order(spared.map(\.key), goesFirst: false) }
-        let missing = file.length - file.cached
-        var fits = file.length == 0 || hasRoom(for: missing, item, commands.files)
+        let missing = file.length > 0 ? file.length - file.cached : Self.unknown
+        var fits = hasRoom(for: missing, item, commands.files)
         if !fits, isFirst {
             let behind = state.withLock(notifying: false) { $0.plan.expendable(for: item) }
             try? services.store.order(behind.map(\.key), goesFirst: true)
@@ -268,7 +273,7 @@ package final class Keeper: Sendable {
         work.fetch = (
             item, FileFetch(found, cached: file.cached, commands, nil) { [weak self] in self?.offlineChanged() }
         )
-        work.roomAt = now()
+        (work.roomAt, work.missing) = (now(), missing)
         state.withLock(notifying: false) { $0.fetching = item }
         return true
     }
@@ -282,10 +287,9 @@ package final class Keeper: Sendable {
         // A disk that takes nothing says nothing of the file.
         case .failed(let reason): fail(item, reason, isAway: file.isAway || services.store.failure != nil)
         case nil:
-            // The length may be known only now.
-            guard file.length > 0, moment >= work.roomAt else { return false }
+            guard moment >= work.roomAt else { return false }
             work.roomAt = moment + Self.roomInterval
-            guard !hasRoom(for: file.missing, item, file.files) else { return false }
+            guard !hasRoom(for: file.missing ?? work.missing, item, file.files) else { return false }
             change { $0.fill(item, wasBegun: true, now: moment) }
         }
         return true

@@ -88,6 +88,8 @@ package final class CatalogueVolume: MountedVolume {
     private func retire(_ source: CatalogueSource) {
         state.withLock { $0.ending += 1 }
         let end: @Sendable () -> Void = { [self] in
+            // A film that plays on keeps the source, and fetches nothing else.
+            source.volume?.keeper?.stop()
             source.endOnceUnused { [self] in isEnding.load(ordering: .relaxed) }
             let counters = source.counters
             state.withLock { state in

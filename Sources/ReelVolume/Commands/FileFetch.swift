@@ -25,6 +25,8 @@ final class FileFetch: Sendable {
         var failure: (reason: String, isFinal: Bool)?
         /// Failures in a row without a byte.
         var attempts = 0
+        /// How often of these the origin was not away.
+        var refusals = 0
         var nextAttempt = Duration.zero
         /// Bytes that were in the cache at the last look, and when they last became more.
         var cached: Int64 = 0
@@ -113,9 +115,9 @@ final class FileFetch: Sendable {
         return file.length ?? 0
     }
 
-    /// Bytes that are not in the cache; 0 while it is not open.
-    var missing: Int64 {
-        guard case .open(let file) = state.withLock({ $0.phase }), let length = file.length else { return 0 }
+    /// Bytes that are not in the cache; nil while it is not open, and where its length is not known.
+    var missing: Int64? {
+        guard case .open(let file) = state.withLock({ $0.phase }), let length = file.length else { return nil }
         return length - file.remote.cachedBytes
     }
 
@@ -192,16 +194,21 @@ final class FileFetch: Sendable {
             guard cached != state.cached else { return }
             if cached > state.cached {
                 state.came += cached - state.cached
-                (state.lastNews, state.attempts, state.failure) = (moment, 0, nil)
+                (state.lastNews, state.attempts, state.refusals, state.failure) = (moment, 0, 0, nil)
             }
             state.cached = cached
         }
         if remote.isComplete { return .done }
-        if remote.object.isInMemory { return .failed("the cache cannot be written") }
         // Blocks are evicted while others come: without a bound of twice the file's length this would never end.
-        if !remote.isOpenEnded, state.withLock({ $0.came }) > 2 * remote.length {
+        let came = state.withLock { $0.came }
+        if !remote.isOpenEnded, came > 2 * remote.length {
             return .failed("the cache has no room for it beside what is pinned and open")
         }
+        // It may be a broadcast, which no cache holds.
+        if remote.isOpenEnded, came > commands.services.store.usage.cap / 2 {
+            return .failed("the origin does not say how long it is, and half of the cache is full of it")
+        }
+        if remote.object.isInMemory { return .failed("the cache cannot be written") }
         if remote.isSuperseded {
             guard state.withLock({ !$0.isReopened }) else { return .failed(VolumeError.stale.sentence) }
             close(file)
@@ -239,7 +246,8 @@ extension FileFetch.State {
     /// An attempt failed. - Parameter isAway: for as long as the origin is, each attempt fails.
     fileprivate mutating func fail(_ reason: String, isFinal: Bool, isAway: Bool, _ moment: Duration) {
         attempts += 1
-        failure = (reason, isFinal || !isAway && attempts >= FileFetch.mostAttempts)
+        if !isAway { refusals += 1 }
+        failure = (reason, isFinal || refusals >= FileFetch.mostAttempts)
         nextAttempt = moment + min(.milliseconds(500 << min(attempts, 7)), FileFetch.longestPause)
     }
 }

@@ -21,8 +21,8 @@ extension Maintenance {
         [SourcePath(commands: self, path: path)]
     }
 
-    /// The bytes that the cache may hold.
-    package var cacheCap: Int64 { services.store.usage.cap }
+    /// Bytes of files that stay in the cache. - Parameter arePinned: all of them.
+    package func cacheCapacity(arePinned: Bool) -> Int64 { services.store.capacity(arePinned: arePinned) }
 
     /// The cached bytes that only a command evicts.
     package var pinnedBytes: Int64 { services.store.pinnedBytes }
@@ -47,7 +47,7 @@ extension CatalogueCommands {
         return places
     }
 
-    var cacheCap: Int64 { store.usage.cap }
+    func cacheCapacity(arePinned: Bool) -> Int64 { store.capacity(arePinned: arePinned) }
     var pinnedBytes: Int64 { store.pinnedBytes }
 }
 

@@ -89,7 +89,7 @@ final class PrefetchJob: Sendable {
                 }
             }
         }
-        let (needed, cap) = (status.bytes, commands.cacheCap)
+        let (needed, cap) = (status.bytes, commands.cacheCapacity(arePinned: request.pins))
         let pinned = max(0, commands.pinnedBytes - pinnedAmong)
         let fits = needed <= cap - pinned
         update { status in
@@ -237,10 +237,13 @@ struct ListedFile {
         self.found = found
         let (entries, place) = (found.listed.entries, found.place)
         let url = entries.url(at: place)
-        let told = entries.length(at: place) ?? services.store.information(for: url.text)?.information.length
+        let known = services.store.information(for: url.text)
+        let told = entries.length(at: place) ?? known?.information.length
         key = services.keys.key(of: url, length: entries.length(at: place))
-        let cached = services.keys.cachedBytes(of: url, told)
+        // What is cached may be of a version before that of the listing. Where that is not sure the origin is asked.
+        let isPast = known.map { $0.information.length != told } ?? false
+        let cached = isPast ? 0 : services.keys.cachedBytes(of: url, told)
         (self.cached, length) = (cached, told ?? 0)
-        isWhole = told.map { cached >= $0 } ?? false
+        isWhole = told.map { cached >= $0 } == true && !isPast && known?.isDoubted != true
     }
 }

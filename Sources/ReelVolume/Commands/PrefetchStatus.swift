@@ -56,7 +56,7 @@ package struct PrefetchStatus: Codable, Sendable {
         package var needed: Int64
         /// In other files, which are pinned.
         package var pinned: Int64
-        /// What the cache may take.
+        /// What the cache holds of files, at most.
         package var cap: Int64
     }
 

@@ -115,7 +115,8 @@ extension VolumeStatus {
         "\(humanSize(comes))/s come, \(humanSize(needed))/s are needed"
     }
 
-    private var isLimited: Bool { self.limitRate.map { $0 != "off" } ?? false }
+    /// At this time of day.
+    private var isLimited: Bool { self.limitRate.flatMap { RateSchedule($0) }?.rate(at: minuteOfDay()) != nil }
 
     /// An origin that does not give what it has, where no other place of the tree can stand in for it.
     private var trouble: Verdict? {

@@ -120,8 +120,8 @@ package protocol CacheCommands: Sendable {
     /// - Throws: a sentence for the user: a source cannot be opened.
     func places(of path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> [SourcePath]
 
-    /// The bytes that the cache may hold.
-    var cacheCap: Int64 { get }
+    /// Bytes of files that stay in the cache. - Parameter arePinned: all of them.
+    func cacheCapacity(arePinned: Bool) -> Int64
 
     /// The cached bytes that only a command evicts.
     var pinnedBytes: Int64 { get }

@@ -16,7 +16,11 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
     var cacheDirectory: String?
 
     func perform() throws -> Int32 {
-        var all = try Self.mounts(mountpoint).map { Self.status(of: $0) }
+        var all = try Self.mounts(mountpoint).compactMap { mount -> MountStatus? in
+            let status = Self.status(of: mount)
+            // Of all, those that have gone meanwhile are none.
+            return status.error == nil || mountpoint != nil || mount.isOnTop ? status : nil
+        }
         if mountpoint == nil { all += try Self.servers(cacheDirectory) }
         if json {
             sayJSON(all)

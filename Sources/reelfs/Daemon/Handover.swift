@@ -16,6 +16,8 @@ struct LeftMount: Codable {
     var umask: UInt32
     var isOnlyCached: Bool
     var hasWatcher: Bool
+    /// The schedule, as `RateSchedule` has it; nil from a program that does not leave it.
+    var limitRate: String?
     var inheritance: Inheritance
 }
 

@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import ReelCore
 import ReelFilesystem
 import ReelFuse
 import ReelThreads
@@ -223,7 +224,7 @@ final class MountTable: Sendable {
             let left = LeftMount(
                 directory: configuration.directory, mountpoint: row.mountpoint, device: row.session.device,
                 user: owner.user, group: owner.group, umask: owner.umask, isOnlyCached: row.isOnlyCached,
-                hasWatcher: row.watcher != nil, inheritance: inheritance)
+                hasWatcher: row.watcher != nil, limitRate: volume.line.limit.schedule.text, inheritance: inheritance)
             let isTaken = give(left, [device] + (row.watcher.map { [$0.pipe] } ?? []))
             logger.notice(
                 isTaken ? "left to another process" : "ended, as no other process took the mount",
@@ -238,6 +239,7 @@ final class MountTable: Sendable {
         let ownership = Ownership(user: left.user, group: left.group, umask: left.umask)
         var options = options(left.mountpoint, ownership, MountDevice(descriptor: device, number: left.device))
         options.inheritance = left.inheritance
+        if let schedule = left.limitRate.flatMap({ RateSchedule($0) }) { volume.line.limit.schedule = schedule }
         try add(options, isOnlyCached: left.isOnlyCached) { _ in watcher }
     }
 

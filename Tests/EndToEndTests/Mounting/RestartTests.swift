@@ -74,6 +74,7 @@ extension EndToEnd {
                 let folder = open(mount.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                 let players = [nil, 1, 2].map { Player(film, path, seed: $0) }
                 var mount = mount
+                #expect(try ChildProcess.run([program, "limit-rate", "00:00,1G 12:00,2G", mount.path]).status == 0)
                 for _ in 0..<10 {
                     let before = players.map(\.reads)
                     let old = mount.pid
@@ -84,6 +85,8 @@ extension EndToEnd {
                     #expect(eventually { zip(players, before).allSatisfy { $0.reads > $1 + 3 } })
                 }
                 for player in players { #expect(player.finish() == nil) }
+                let status = try ChildProcess.run([program, "status", "--json", mount.path])
+                #expect(status.output.contains("00:00,1G 12:00,2G"), "\(status)")
                 // A read that was lost would wait for its deadline.
                 let longest = players.map(\.longest).max() ?? .zero
                 #expect(longest < .seconds(40), "\(longest)")

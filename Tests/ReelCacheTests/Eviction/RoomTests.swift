@@ -40,6 +40,17 @@ import Testing
         }
     }
 
+    @Test("What is made free ahead of writes is no room, and no capacity for what is not pinned")
+    func ahead() throws {
+        let fixture = Fixture()
+        let store = try fixture.open(cap: 64 * Self.block + (1 << 20), roomAhead: 32 * Self.block)
+        defer { store.close() }
+        #expect(try store.hasRoom(for: 24 * Self.block, usedBefore: 0, sparing: []))
+        #expect(try !store.hasRoom(for: 48 * Self.block, usedBefore: 0, sparing: []))
+        let (pinned, loose) = (store.capacity(arePinned: true), store.capacity(arePinned: false))
+        #expect(pinned - loose == 32 * Self.block && pinned <= 64 * Self.block + 1 << 20 && pinned > 56 * Self.block)
+    }
+
     @Test("A file that is to go first goes first, and one that is to go last goes last, open or closed")
     func order() throws {
         try withStore(["a", "b", "c"]) { store in

@@ -21,9 +21,11 @@ import Testing
         /// The number of episodes that the feed has.
         let published = Shared(4)
         let refused = Shared<Set<String>>([])
+        let isDown = Shared(false)
 
         func answer(_ request: ServerRequest) -> [ServerStep]? {
             let name = String(request.path.dropFirst())
+            if isDown.value { return nil }
             if refused.value.contains(name) { return ServerStep.answer(500) }
             if let film = films[name] {
                 if let range = request["range"]?.dropFirst("bytes=".count).split(separator: "-"), range.count == 2 {
@@ -178,6 +180,39 @@ import Testing
             #expect(show.requests.value.count == before)
             mount.volume.setOffline(false)
             #expect(world.eventually { whole(mount) == ["e2.mkv"] }, "\(phases(mount))")
+        }
+    }
+
+    /// Virtual time stands still where a thread never sleeps.
+    @Test("Offline a feed that is due is not looked at, and not waited for by looking all the time")
+    func offlineFeed() throws {
+        try with(new: 1, source: "http://h/feed.xml") { world, mount, show in
+            #expect(world.eventually { whole(mount).count == 1 }, "\(phases(mount))")
+            mount.volume.setOffline(true)
+            show.published.set(5)
+            Simulation.sleep(.seconds(2 * 3600))
+            #expect(show.asked("e5.mkv") == 0)
+            mount.volume.setOffline(false)
+            #expect(world.eventually { show.asked("e5.mkv") >= Self.length })
+        }
+    }
+
+    @Test("What fails while the origin is away does not count against a file")
+    func away() throws {
+        try with(next: 1) { world, mount, show in
+            show.isDown.set(true)
+            let volume = mount.volume
+            let request = PrefetchRequest(paths: ["e2.mkv"], patience: nil)
+            let number = try volume.prefetches.start(request, volume.maintenance)
+            Simulation.sleep(.seconds(120))
+            // The first answers are refusals.
+            show.refused.change { $0 = ["e2.mkv"] }
+            show.isDown.set(false)
+            Simulation.sleep(.seconds(60))
+            show.refused.change { $0 = [] }
+            #expect(world.eventually { volume.prefetches.all.first { $0.number == number }?.isOver == true })
+            let status = try #require(volume.prefetches.all.first { $0.number == number })
+            #expect(status.phase == .done && status.doneBytes == Self.length, "\(status)")
         }
     }
 

@@ -68,12 +68,12 @@ private final class CatalogueFixture: KernelCaller, Sendable {
 ///   - ended: called once its transport has ended.
 private func entry(
     _ path: String, _ address: String, login: String? = nil, timeout: Duration = .seconds(10),
-    refresh: Duration = .seconds(300), ended: @escaping @Sendable () -> Void = {}
+    refresh: Duration = .seconds(300), keepNext: Int = 0, ended: @escaping @Sendable () -> Void = {}
 ) -> CatalogueEntry {
     CatalogueEntry(
         path: path.split(separator: "/").map { String($0) }, address: address,
         scope: sourceDirectoryName(address + (login ?? "")), fingerprint: address + " \(login ?? "") \(refresh)",
-        options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: 0)
+        options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: 0, keepNext: keepNext)
     ) { (line) throws(CatalogueFailure) in
         var configuration = TransportConfiguration(version: "test")
         configuration.line = line
@@ -193,6 +193,26 @@ extension ScriptedServer {
         #expect(failure.wait(atMost: .seconds(20)) { $0 } == "its source has left the catalogue")
         if failure.withLock({ $0 }) != nil { thread?.join() } else { thread?.detach() }
         #expect(isTold.withLock { $0 })
+    }
+
+    @Test("A source that leaves while its film plays fetches no next film")
+    func leavesWhileKept() throws {
+        let (film, gate) = (FileOrigin(length: 3 << 20), Gate())
+        defer { gate.open() }
+        let files = folder(["a.mkv": film, "b.mkv": film])
+        let server = try ScriptedServer { request in
+            (request.path == "/b.mkv" ? [.wait(gate)] : []) + files(request)
+        }
+        defer { server.stop() }
+        let fixture = try CatalogueFixture([entry("films", server.address, keepNext: 1)])
+        defer { fixture.remove() }
+        let file = try fixture.open("films/a.mkv").get()
+        #expect(fixture.readAll(file).isRight(film, 0, 3 << 20))
+        let volume = try #require(fixture.volume.sources.first?.volume)
+        #expect(eventually { volume.keeper?.status.first?.phase == .fetching })
+        fixture.volume.replace(with: [])
+        #expect(eventually { volume.keeper?.status.first?.phase == .waiting })
+        fixture.volume.close(file)
     }
 
     @Test("What a source that has left had pinned is seen, unpinned and evicted by commands on all of the mount")

@@ -143,6 +143,41 @@ import Testing
         }
     }
 
+    @Test("A file of another version than what is cached is fetched, though it is no longer")
+    func otherVersion() throws {
+        try withTree { fixture, server, films in
+            let film = films["a.mkv"]!
+            let request = PrefetchRequest(paths: ["a.mkv"])
+            #expect(try prefetch(fixture, request).phase == .done)
+            let asked = server.requests.count
+            #expect(try prefetch(fixture, request).phase == .done)
+            #expect(server.requests.count == asked)
+            film.change(to: FileOrigin.Version(seed: 99, length: 2_000_003, entityTag: "\"new\""))
+            fixture.volume.maintenance.expireListings()
+            _ = fixture.names()
+            #expect(eventually { fixture.lookup("a.mkv").map(\.attributes.length) == .success(2_000_003) })
+            #expect(try prefetch(fixture, request).phase == .done)
+            server.stop()
+            let file = try fixture.open("a.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, 2_000_003))
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test("A file without an end is given up once half of the cache is full of it")
+    func endless() throws {
+        let film = FileOrigin(length: 1 << 40)
+        film.fault = .endlessBody
+        let server = try ScriptedServer(["/live.ts": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/live.ts").text, cap: 64 << 20, prebuffer: 0)
+        defer { fixture.remove() }
+        // So that it is looked at before all of the cache is full.
+        fixture.volume.line.limit.schedule = RateSchedule(rate: 64 << 20)
+        let status = try prefetch(fixture, PrefetchRequest(paths: [""]))
+        #expect(status.failures.first?.reason.contains("half of the cache") == true, "\(status) \(status.failures)")
+    }
+
     @Test func whatTheCacheCannotHoldIsRefusedWithTheNumbersAndNothingIsAskedFor() throws {
         try withTree(cap: 6 << 20) { fixture, server, films in
             let status = try prefetch(fixture, PrefetchRequest(paths: [""], pins: true))

@@ -54,6 +54,14 @@ import Testing
             }
         ),
         (
+            "a schedule that limits nothing now", .stops, "origin",
+            "Sunrise.mkv stops in 20 s: 48.8 KiB/s come, 97.7 KiB/s are needed",
+            {
+                $0.files = [film(comes: 50_000)]
+                $0.limitRate = "08:00,off 23:00,off"
+            }
+        ),
+        (
             "it waits", .stands, "origin", "Sunrise.mkv stands for 8 s: 48.8 KiB/s come, 97.7 KiB/s are needed",
             { $0.files = [film(comes: 50_000, waits: 8100)] }
         ),
