@@ -69,7 +69,11 @@ package final class SmallDisk: Sendable {
 
     /// Unmounts and mounts it again, as a repair: the journal is replayed. Nobody may use it.
     package func mountAgain() throws(ChildError) {
-        unmount(path)
+        // A mount namespace that is just being made has a copy of the mount, and with it the same ext4 as it stands.
+        eventually {
+            unmount(path)
+            return (try? ChildProcess.run(["losetup", "-j", image]).output.isEmpty) == true
+        }
         try run(["mount", "-o", "loop", image, path])
     }
 

@@ -161,8 +161,8 @@ extension EndToEnd {
                 let repaired = try run("cache", "verify", "--repair", "--quiet", mount.file("a.mkv"))
                 #expect(repaired.status == 0 && repaired.output.contains("1 block fetched again."), "\(repaired)")
                 #expect(repaired.errors == "")
-                #expect(server.fileRequests.count == requests + 1)
-                #expect(server.fileRequests.last?["range"] == "bytes=393216-524287")
+                // One, and one more where it was silent for long.
+                #expect(Set(server.fileRequests[requests...].map { $0["range"] }) == ["bytes=393216-524287"])
                 server.stop()
                 mount.dropPages("a.mkv")
                 #expect(film.difference(inFile: mount.file("a.mkv")) == nil)

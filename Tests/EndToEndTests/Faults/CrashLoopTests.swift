@@ -28,7 +28,7 @@ extension EndToEnd {
                     film.fault = .drip(piece: 256 << 10, pause: .milliseconds(round % 4))
                     let committed = cache.committed ?? [:]
                     let asked = server.requests.count
-                    let mount = try scene.mount(server.address, FaultReaders.options)
+                    let mount = try scene.mount(server.address, FaultReaders.patient)
                     let readers = FaultReaders(
                         Shape.allCases.randomElement(using: &random)!, mount.file(name), film.version,
                         // How the end of the mount meets a reader.
@@ -52,7 +52,7 @@ extension EndToEnd {
                     if blocks(kept ?? [:]) >= (current + 1) * 200, current + 1 < films.count { current += 1 }
                 }
                 for film in films { film.fault = nil }
-                let mount = try scene.mount(server.address, FaultReaders.options)
+                let mount = try scene.mount(server.address, FaultReaders.patient)
                 for (film, name) in zip(films, names).prefix(current + 1) {
                     FaultReaders.onePass(.inOrder, mount.file(name), film.version).expectRight("at the end, \(name):")
                 }
@@ -63,7 +63,7 @@ extension EndToEnd {
         @Test("kill -9 in a cold read of 32 MiB: what was committed is not fetched again")
         func half() throws {
             let film = FileOrigin(length: Self.length)
-            try withMount(of: film, FaultReaders.options) { scene, server, mount in
+            try withMount(of: film, FaultReaders.patient) { scene, server, mount in
                 let file = mount.file("film.mkv")
                 let readers = FaultReaders(
                     .inOrder, file, film.version, allowing: [ENOTCONN, ECONNABORTED, EIO, ENOENT])
@@ -76,7 +76,7 @@ extension EndToEnd {
                 readers.finish().expectRight()
                 let asked = server.requests.count
                 let before = sent(server.fileRequests)
-                let next = try scene.mount(server.address, FaultReaders.options)
+                let next = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.inOrder, next.file("film.mkv"), film.version).expectRight("after the crash:")
                 let after = sent(server.requests[asked...])
                 // What the first daemon asked for and never got is no fetching again: at least the 24 MiB that were

@@ -15,15 +15,15 @@ extension EndToEnd {
             // How the blocks are kept is below all shapes, and what a look at the file shows.
             if CacheKind.isEncrypted, shape != .twoAtOnce || !LongTests.areRun && !damage.isOfBytes { return }
             try withDamage { scene, film, server, random in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 try mount.unmount()
                 try damage.apply(to: dataFile(scene), stranger: scene.work("stranger"), &random)
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("seed \(random.seed):")
                 try expectWholeAgain(film, mount, server)
                 try mount.unmount()
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 let before = server.bytesAsked(of: film.length)
                 FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("remounted:")
                 #expect(server.bytesAsked(of: film.length) <= before + 1, "fetched again after it was mended")
@@ -42,17 +42,17 @@ extension EndToEnd {
                 ? [.shortened, .punched, .linkInPlace] : [.shortened, .flipped, .replaced, .deleted, .pipeInPlace]
             guard LongTests.all(DataDamage.allCases, elseOnly: few).contains(damage) else { return }
             try withDamage { scene, film, server, random in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 try mount.unmount()
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 let path = mount.file("film.mkv")
                 try damageOpenFile(damage, wasRead, scene, mount, film, &random)
                 for shape in Shape.tried {
                     FaultReaders.onePass(shape, path, film.version).expectRight("\(shape), seed \(random.seed):")
                 }
                 try mount.unmount()
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.inOrder, path, film.version).expectRight("remounted:")
                 try expectWholeAgain(film, mount, server)
             }
@@ -78,7 +78,7 @@ extension EndToEnd {
             arguments: LongTests.all(IndexDamage.allCases, elseOnly: IndexDamage.oneOfEachKind))
         func index(_ damage: IndexDamage) throws {
             try withDamage { scene, film, server, random in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 let cache = CacheFolder(path: scene.cache)
                 if damage.needsCrash {
@@ -88,7 +88,7 @@ extension EndToEnd {
                     try mount.unmount()
                 }
                 try damage.apply(to: cache.index, stranger: scene.work("stranger"), &random)
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 for shape in Shape.tried {
                     FaultReaders.onePass(shape, mount.file("film.mkv"), film.version)
                         .expectRight("\(shape), seed \(random.seed):")
@@ -97,7 +97,7 @@ extension EndToEnd {
                 // What is found damaged in the middle of things is set aside at the next start only.
                 for _ in 0..<2 {
                     try mount.unmount()
-                    mount = try scene.mount(server.address, FaultReaders.options)
+                    mount = try scene.mount(server.address, FaultReaders.patient)
                     FaultReaders.onePass(.inOrder, mount.file("film.mkv"), film.version).expectRight("remounted:")
                 }
                 mount.dropPages("film.mkv")
@@ -117,7 +117,7 @@ extension EndToEnd {
                 let short = FileOrigin(length: 500_000, seed: 3)
                 let both = try folderServer(["film.mkv": film, "short.mkv": short])
                 defer { both.stop() }
-                var mount = try scene.mount(both.address, FaultReaders.options)
+                var mount = try scene.mount(both.address, FaultReaders.patient)
                 let readers = FaultReaders(shape, mount.file("film.mkv"), film.version)
                 readers.start()
                 defer { readers.stop() }
@@ -138,7 +138,7 @@ extension EndToEnd {
                 readers.finish().expectRight("seed \(random.seed):")
                 _ = try ChildProcess.run([program, "umount", mount.path])
                 #expect(eventually { !isRunning(mount.pid) }, "the daemon stays")
-                mount = try scene.mount(both.address, FaultReaders.options)
+                mount = try scene.mount(both.address, FaultReaders.patient)
                 FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("remounted:")
                 #expect(short.difference(inFile: mount.file("short.mkv")) == nil, "remounted")
             }
@@ -147,7 +147,7 @@ extension EndToEnd {
         @Test("An index that another process holds locked for a while delays nothing but itself")
         func lockedAtStart() throws {
             try withDamage { scene, film, server, _ in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 try mount.unmount()
                 let holder = try lockHolder(CacheFolder(path: scene.cache).index)
@@ -155,7 +155,7 @@ extension EndToEnd {
                     holder.signal(SIGKILL)
                     _ = try? holder.wait()
                 }
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight("locked:")
                 holder.signal(SIGKILL)
                 FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight("free:")
@@ -165,7 +165,7 @@ extension EndToEnd {
         @Test("An index of a newer version is not destroyed: refused with a sentence, or set aside")
         func newerIndex() throws {
             try withDamage { scene, film, server, _ in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 try mount.unmount()
                 let index = CacheFolder(path: scene.cache).index
@@ -195,7 +195,7 @@ extension EndToEnd {
         @Test("Leftovers of a crash go, strangers' files stay")
         func strangers() throws {
             try withDamage { scene, film, server, random in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 let cache = CacheFolder(path: scene.cache)
                 let file = try dataFile(scene)
@@ -211,7 +211,7 @@ extension EndToEnd {
                 // The film's own name is random, and may end so, too.
                 let left = ["a1", "b2", "c3"].map { "\(file.dropLast(2))\($0)" }.filter { $0 != file }
                 for path in left { try writeFile(path, [UInt8](repeating: 7, count: 100_000)) }
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight()
                 try mount.unmount()
                 for path in left { #expect(access(path, F_OK) != 0, "a leftover is there: \(path.suffix(40))") }

@@ -74,7 +74,7 @@ extension EndToEnd {
                 let (kind, megabytes, backed) = trouble.disk
                 let disk = try SmallDisk(kind, megabytes: megabytes, backed: backed, at: scene.cache)
                 defer { scene.endMounts(); disk.end() }
-                let mount = try scene.mount(server.address, FaultReaders.options + ["--cache-size", trouble.cap])
+                let mount = try scene.mount(server.address, FaultReaders.patient + ["--cache-size", trouble.cap])
                 let readers = FaultReaders(shape, mount.file("film.mkv"), film.version)
                 readers.start()
                 defer { readers.stop() }
@@ -106,7 +106,7 @@ extension EndToEnd {
             try withScene { scene in
                 let disk = try SmallDisk(.ext4, megabytes: 48, at: scene.cache)
                 defer { scene.endMounts(); disk.end() }
-                let mount = try scene.mount(server.address, FaultReaders.options)
+                let mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.inOrder, mount.file("film.mkv"), film.version).expectRight()
                 let cache = CacheFolder(path: scene.cache)
                 #expect(eventually { cache.committedBlocks == 64 }, "not committed")
@@ -127,7 +127,7 @@ extension EndToEnd {
                 let disk = try SmallDisk(kind, megabytes: 16, at: scene.cache)
                 defer { scene.endMounts(); disk.end() }
                 disk.fill()
-                let mount = try scene.mount(server.address, FaultReaders.options)
+                let mount = try scene.mount(server.address, FaultReaders.patient)
                 for shape in Shape.allCases {
                     FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("\(shape):")
                 }
@@ -144,7 +144,7 @@ extension EndToEnd {
             try withScene { scene in
                 let disk = try SmallDisk(.ext4, megabytes: 32, at: scene.cache)
                 defer { scene.endMounts(); disk.end() }
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.inOrder, mount.file("film.mkv"), film.version).expectRight()
                 try disk.abort()
                 FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight("read-only:")
@@ -152,7 +152,7 @@ extension EndToEnd {
                 _ = try ChildProcess.run([program, "umount", mount.path])
                 #expect(eventually { !isRunning(mount.pid) }, "the daemon stays")
                 try disk.mountAgain()
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight("mounted again:")
                 #expect(isCached("film.mkv", film, mount, server))
             }
@@ -167,7 +167,7 @@ extension EndToEnd {
             let server = try folderServer(["film.mkv": film, "short.mkv": short])
             defer { server.stop() }
             try withScene { scene in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 let readers = FaultReaders(shape, mount.file("film.mkv"), film.version)
                 readers.start()
                 defer { readers.stop() }
@@ -187,7 +187,7 @@ extension EndToEnd {
                 if loss == .replacedByFile { unlink(source) }
                 _ = try ChildProcess.run([program, "umount", mount.path])
                 #expect(eventually { !isRunning(mount.pid) }, "the daemon stays")
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("mounted again:")
             }
         }

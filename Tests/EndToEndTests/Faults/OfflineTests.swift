@@ -75,7 +75,7 @@ extension EndToEnd {
             let server = try filmServer(film)
             defer { server.stop() }
             try withScene { scene in
-                var mount = try scene.mount(server.address, FaultReaders.options)
+                var mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(.inOrder, mount.file("film.mkv"), film.version).expectRight()
                 let count = server.fileRequests.count
                 server.stop()
@@ -86,7 +86,7 @@ extension EndToEnd {
                 } else {
                     try mount.unmount()
                 }
-                mount = try scene.mount(server.address, FaultReaders.options)
+                mount = try scene.mount(server.address, FaultReaders.patient)
                 FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("remounted:")
                 #expect(server.fileRequests.count == count)
             }

@@ -47,7 +47,7 @@ extension EndToEnd {
 
         @Test("tail -f prints what is appended, and stat(2) shows the new size", arguments: [60, 5000])
         func tail(_ count: Int) throws {
-            try withFolder(["--timeout", "2"]) { scene, root, mount in
+            try withFolder(["--timeout", "4"]) { scene, root, mount in
                 append(lines(0..<count), to: root + "/log")
                 try #require(isThere(mount.file("log")))
                 let tail = try ChildProcess(["tail", "-n", "+1", "-s", "0.2", "-f", mount.file("log")])
@@ -58,7 +58,7 @@ extension EndToEnd {
                 var end = count
                 #expect(eventually { Array(tail.said.output.utf8) == lines(0..<end) })
                 // Within the wait of a reader at the end, and after it has seen the end.
-                for pause in [0, 3, 0] {
+                for pause in [0, 5, 0] {
                     sleep(UInt32(pause))
                     append(lines(end..<end + count), to: root + "/log")
                     end += count

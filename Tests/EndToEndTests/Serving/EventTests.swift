@@ -38,11 +38,15 @@ import Testing
     func listens() throws {
         try withFilm { serving, _ in
             let connection = try RawConnection(serving.port)
-            connection.send(Self.request)
             let start = ContinuousClock.now
+            connection.send(Self.request)
             #expect(try RawAnswer(serving.port, "GET", "/files/film.mkv").status == 200)
             var bytes: [UInt8] = []
-            while try messages(bytes).count < 3, ContinuousClock.now - start < .seconds(20) {
+            // On a busy machine the film may take more than these seconds.
+            let isWhole = { (news: News?) in news?.volume.origins?.first?.bytes ?? 0 >= 8 << 20 }
+            while try messages(bytes).count < 3 || !isWhole(messages(bytes).last),
+                ContinuousClock.now - start < .seconds(20)
+            {
                 let more = connection.receive(atLeast: 1)
                 if more.isEmpty { break }
                 bytes += more
@@ -51,8 +55,7 @@ import Testing
             #expect(head.contains("\r\nContent-Type: text/event-stream\r\n") && head.contains("no-store"))
             let news = try messages(bytes)
             #expect(news.count >= 3 && ContinuousClock.now - start >= .seconds(1.9))
-            #expect(news[2].volume.files.map(\.path) == ["film.mkv"])
-            #expect(news[2].volume.origins?.first?.bytes ?? 0 >= 8 << 20)
+            #expect(isWhole(news.last) && news.last?.volume.files.map(\.path) == ["film.mkv"])
         }
     }
 

@@ -336,7 +336,7 @@ extension EndToEnd {
                 let unknown = try scene.tryMount(source, wrong)
                 #expect(unknown.status == 32 && unknown.errors.contains("the origin answers 401"), "\(unknown)")
                 try scene.mount(source, options).unmount()
-                let known = try scene.tryMount(source, wrong)
+                let known = try scene.mountAnswered(source, wrong)
                 #expect(known.status == 0 && known.errors.contains("mounted from what is remembered"), "\(known)")
                 let mount = scene.folder + "/mount"
                 let status = try ChildProcess.run([program, "status", mount]).output

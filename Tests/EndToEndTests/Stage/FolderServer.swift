@@ -70,6 +70,20 @@ extension ScriptedServer {
     /// The address of the root, for `reelfs mount`.
     var address: String { "http://127.0.0.1:\(port)/" }
 
+    /// The most that second tries have cost, which a connection gets that is silent for a second and a half: each asks
+    /// for one or two blocks of what an earlier request of the same file has asked for.
+    func bytesAskedTwice(of length: Int64) -> Int64 {
+        var asked: [String: [ByteRange]] = [:]
+        var sum: Int64 = 0
+        for request in fileRequests {
+            let range = request.range(of: length) ?? ByteRange(0, length)
+            let isSecond = (asked[request.path] ?? []).contains { $0.contains(range) }
+            if isSecond, range.count <= 2 * BlockSize.block { sum += range.count }
+            asked[request.path, default: []].append(range)
+        }
+        return sum
+    }
+
     /// Requests for files, the listing's left out.
     var fileRequests: [ServerRequest] { requests.filter { $0.path != "/" } }
 }

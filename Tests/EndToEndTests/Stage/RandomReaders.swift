@@ -11,6 +11,8 @@ final class RandomReaders: Sendable {
     static let timeout = 3
     /// A deadline, the second above it that is promised, and what a busy machine takes.
     private static let longestWait = Duration.seconds(timeout) + .seconds(2.5)
+    /// Through the page cache, for a page of which the kernel asks once more, and not at once.
+    private static let longestWaitForPage = longestWait + .seconds(timeout)
     /// A read over a restart has two deadlines, and the time between the daemons; see `RestartTests`.
     private static let longestWaitOverRestart = longestWait * 2 + .seconds(8)
     private static let chunk = 64 << 10
@@ -152,7 +154,8 @@ final class RandomReaders: Sendable {
     private func read(_ file: Int32, _ flags: Int32, _ offset: Int64, _ count: Int, _ read: inout RandomRead) -> Int? {
         var bytes = [UInt8](repeating: 0xEE, count: count)
         let path = path(read.file)
-        let got = call("pread at \(offset)", path) { pread(file, &bytes, count, off_t(offset)) }
+        let longest = flags == directFlag ? Self.longestWait : Self.longestWaitForPage
+        let got = call("pread at \(offset)", path, within: longest) { pread(file, &bytes, count, off_t(offset)) }
         guard let got else { return nil }
         var status = stat()
         fstat(file, &status)
@@ -173,23 +176,25 @@ final class RandomReaders: Sendable {
 
     /// - Returns: the call's value; nil where it failed.
     private func call(
-        _ name: String, _ path: String, allowing more: Set<Int32> = [], _ body: () -> Int
+        _ name: String, _ path: String, allowing more: Set<Int32> = [], within longest: Duration = longestWait,
+        _ body: () -> Int
     ) -> Int? {
         let start = findings.moment
         let value = body()
-        note(name, path, value < 0 ? errno : nil, more, since: start)
+        note(name, path, value < 0 ? errno : nil, more, longest, since: start)
         return value < 0 ? nil : value
     }
 
     private func note(
-        _ name: String, _ path: String, _ number: Int32?, _ more: Set<Int32>, since start: RandomFindings.Moment
+        _ name: String, _ path: String, _ number: Int32?, _ more: Set<Int32>, _ longest: Duration = longestWait,
+        since start: RandomFindings.Moment
     ) {
         let now = findings.moment
         let time = now.time - start.time
         findings.call(time, number)
         if let number { findings.lastFailure = "\(name) after \(time): \(String(cString: strerror(number)))" }
         let isRestarted = start.restarts != now.restarts || start.restarts % 2 == 1
-        if time > (isRestarted ? Self.longestWaitOverRestart : Self.longestWait) {
+        if time > (isRestarted ? Self.longestWaitOverRestart : longest) {
             findings.find("\(name) of \(path) took \(time)")
         }
         guard let number, !Self.allowed.contains(number), !more.contains(number) else { return }

@@ -90,6 +90,17 @@ final class Scene: Sendable {
             words, environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 }, within: .seconds(30))
     }
 
+    /// Mounts what is remembered. Two seconds are the origin's to answer, and where a busy machine takes them it is
+    /// asked in one mount more.
+    func mountAnswered(_ source: String, _ options: [String]) throws -> ChildProcess.End {
+        for _ in 0..<10 {
+            let end = try tryMount(source, options)
+            guard end.status == 0, end.errors.contains("did not answer in time") else { return end }
+            _ = try ChildProcess.run([program, "umount", mountpoint])
+        }
+        return try tryMount(source, options)
+    }
+
     /// Ends everything, however it stands. Never waits for the daemons' good will.
     fileprivate func end() {
         endMounts()

@@ -230,6 +230,8 @@ import Testing
         let file = try pair.fixture.open("film.mkv").get()
         defer { pair.fixture.volume.close(file) }
         #expect(pair.fixture.read(file, 0, 100_000).isRight(pair.film, 0, 100_000))
+        // What the mirror is compared with is a whole block.
+        #expect(eventually { pair.fixture.volume.files.all.allSatisfy { !$0.isFetching } })
         pair.film.fault = .status(501, retryAfter: nil)
         var asked: [Int] = []
         for place in [2, 3, 4] as [Int64] {
