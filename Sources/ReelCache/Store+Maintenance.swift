@@ -73,6 +73,14 @@ extension Store {
         }
     }
 
+    /// What was pinned by one key is pinned by another one from now on. Costs a look where it was not.
+    package func movePin(from key: String, to other: String) throws(CacheError) {
+        let inside = scope.inside(key)
+        guard try index.read({ (index) throws(CacheError) in try index.isPinned(inside) }) else { return }
+        try pin([other])
+        try pin([key], false)
+    }
+
     // MARK: Evicting
 
     /// Frees the bytes that are cached under a key, pinned or not. Blocks that readers of an open file need right now

@@ -57,13 +57,15 @@ final class CacheDirectory: Sendable {
     }
 
     /// A directory on a disk that takes no writes: it is read as far as possible, and not changed.
-    private init(readOnly directory: String, _ failure: CacheError, _ cipher: CacheCipher?) {
+    private init(readOnly directory: String, _ failure: CacheError, _ cipher: CacheCipher?) throws(CacheError) {
+        let itself = (try? openOwn(directory, makes: false)) ?? .none
+        let lock = try heldLock(itself, cipher)
         self.cipher = cipher
         path = directory
-        itself = (try? openOwn(directory, makes: false)) ?? .none
         own = itself.number < 0 ? directory : "/proc/self/fd/\(itself.number)"
         objects = (try? Descriptor(directory: "objects", in: itself.number)) ?? .none
-        lock = .none
+        self.itself = itself
+        self.lock = lock
         self.failure = failure
     }
 
@@ -75,7 +77,7 @@ final class CacheDirectory: Sendable {
             return try CacheDirectory(directory, owner: mountPoint, cipher)
         } catch {
             guard error.isSickDisk else { throw error }
-            return CacheDirectory(readOnly: directory, error, cipher)
+            return try CacheDirectory(readOnly: directory, error, cipher)
         }
     }
 
@@ -172,10 +174,7 @@ private func lockFile(
     _ directory: borrowing Descriptor, owner mountPoint: String, _ cipher: CacheCipher?
 ) throws(CacheError) -> Descriptor {
     let lock = try Descriptor("lock", in: directory.number, O_RDWR | O_CREAT)
-    guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
-        guard errno == EWOULDBLOCK else { throw .last("flock") }
-        throw .inUse(by: mountPointOfOwner(lock, cipher))
-    }
+    try take(lock, cipher)
     guard ftruncate(lock.number, 0) == 0 else { throw .last("ftruncate") }
     let number = lock.number
     // Folder names may be private: a sealed one stands behind an empty line.
@@ -183,6 +182,25 @@ private func lockFile(
     let owner = Array("\(getpid())\n".utf8) + (place ?? Array((mountPoint + "\n").utf8))
     guard pwrite(number, owner, owner.count, 0) == owner.count else { throw .last("pwrite") }
     return lock
+}
+
+/// Takes the lock of a directory that cannot be written: once it can, another daemon would change what this one reads.
+/// - Returns: `.none` where there is none to take.
+private func heldLock(
+    _ directory: borrowing Descriptor, _ cipher: CacheCipher?
+) throws(CacheError) -> Descriptor {
+    guard directory.number >= 0, let lock = try? Descriptor("lock", in: directory.number, O_RDONLY) else {
+        return .none
+    }
+    try take(lock, cipher)
+    return lock
+}
+
+private func take(_ lock: borrowing Descriptor, _ cipher: CacheCipher?) throws(CacheError) {
+    guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
+        guard errno == EWOULDBLOCK else { throw .last("flock") }
+        throw .inUse(by: mountPointOfOwner(lock, cipher))
+    }
 }
 
 private func mountPointOfOwner(_ lock: borrowing Descriptor, _ cipher: CacheCipher?) -> String {

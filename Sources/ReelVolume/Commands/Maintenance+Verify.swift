@@ -55,11 +55,15 @@ extension Maintenance {
     private func repair(
         _ version: Version, _ bad: [Int], fetches: Bool, _ watch: MaintenanceWatch, _ progress: MaintenanceProgress
     ) throws(MaintenanceFailure) -> (refetched: Int, error: RepairFailure?) {
-        guard let url = url(ofKey: version.key) else { return (0, .origin(.failed)) }
+        // One that is open stays where it is: its key may not tell the place.
+        let inUse = files.file(for: version)
+        guard let url = inUse?.url ?? url(ofKey: version.key) else { return (0, .origin(.failed)) }
         let remembered = services.store.information(for: url.text)?.information
-        let information = ContentInformation(
-            length: version.length, validator: version.validator, mediaType: remembered?.mediaType,
-            acceptsRanges: remembered?.acceptsRanges ?? true)
+        let information =
+            inUse?.information
+            ?? ContentInformation(
+                length: version.length, validator: version.validator, mediaType: remembered?.mediaType,
+                acceptsRanges: remembered?.acceptsRanges ?? true)
         let opened = Monitor<Result<RemoteFile, VolumeError>?>(nil)
         files.open(url, information) { result in opened.withLock { $0 = result } }
         let file: RemoteFile

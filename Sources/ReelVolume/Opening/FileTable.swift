@@ -92,6 +92,7 @@ final class FileTable: Sendable {
         let wanted = Version(
             key: services.keys.key(of: url, information), validator: information.validator,
             length: information.length ?? BlockSize.openEnd)
+        services.keys.movePin(of: url, information.length, to: wanted.key)
         let object = try services.store.object(for: wanted)
         let (file, isOver) = slots.withLock { slots -> (RemoteFile?, Bool) in
             let place = ObjectIdentifier(object)

@@ -148,6 +148,22 @@ import Testing
         again.close()
     }
 
+    /// It would read what the next one changes.
+    @Test(.enabled(if: geteuid() == 0)) func aDaemonThatStartedOnAFullDiskIsTheOnlyOneAllTheSame() throws {
+        let fixture = Fixture()
+        let disk = try fixture.disk(.tmpfs, megabytes: 16)
+        defer { disk.end() }
+        disk.fill()
+        let store = try fixture.open()
+        #expect(store.failure != nil)
+        disk.free()
+        #expect { try fixture.open() } throws: { if case CacheError.inUse = $0 { true } else { false } }
+        store.close()
+        let next = try fixture.open()
+        #expect(next.failure == nil)
+        next.close()
+    }
+
     /// A filesystem without a disk, without room of its own and without holes to speak of.
     @Test(.enabled(if: geteuid() == 0)) func aPlainFilesystemInMemoryTakesTheCache() throws {
         let fixture = Fixture()

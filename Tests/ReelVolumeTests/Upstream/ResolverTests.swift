@@ -170,4 +170,51 @@ import Testing
         }
         #expect(fixture.store.objects().map(\.key) == ["key:tt0133093"])
     }
+
+    @Test func aPinFromBeforeTheKeyWasKnownHoldsForItAndCanBeTakenBack() throws {
+        let film = FileOrigin(length: 2 << 20)
+        let server = try ScriptedServer { request in
+            request.path == "/list.m3u" ? ScriptedFinder.list() : film.answer(request)
+        }
+        defer { server.stop() }
+        let finder = ScriptedFinder { _, _ in .success(PlaceAnswer(url: server.url("/film"), key: "tt0133093")) }
+        let fixture = try VolumeFixture(server.url("/list.m3u").text, prebuffer: 0, finder: finder)
+        defer { fixture.remove() }
+        _ = try fixture.volume.maintenance.pin("film.mkv", true)
+        _ = try fixture.play(film)
+        #expect(fixture.store.objects().map(\.isPinned) == [true])
+        _ = try fixture.volume.maintenance.pin("film.mkv", false)
+        _ = try fixture.play(film)
+        #expect(try fixture.store.objects().map(\.isPinned) == [false] && fixture.store.pins().isEmpty)
+    }
+
+    /// Of a key of the resolver's nobody could make a URL, where the file is in a folder.
+    @Test func aRepairLeavesAnOpenFileWhereItIs() throws {
+        let film = FileOrigin(length: 8 << 20)
+        let folder = ServerStep.listing([("film.mkv", film.version.length)])
+        let server = try ScriptedServer { request in
+            switch request.path {
+            case "/": ServerStep.answer(200, [("Content-Type", "text/html")], body: Self.root)
+            case "/sub/": folder
+            default: film.answer(request)
+            }
+        }
+        defer { server.stop() }
+        let finder = ScriptedFinder { _, _ in .success(PlaceAnswer(url: server.url("/film"), key: "tt0133093")) }
+        let fixture = try VolumeFixture(server.url("/").text, prebuffer: 0, finder: finder)
+        defer { fixture.remove() }
+        let file = try fixture.open("sub/film.mkv").get()
+        #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
+        fixture.store.commit()
+        try flip(fixture, at: 5)
+        let report = try withoutStartingChildren { try fixture.volume.maintenance.verify(nil, repairs: true) }
+        #expect(report.damagedBlocks == 1 && report.refetchedBlocks == 1, "\(report)")
+        #expect(fixture.volume.files.all.first?.url.path == "/sub/film.mkv")
+        #expect(fixture.read(file, 6 << 20, 100_000).isRight(film, 6 << 20, 100_000))
+        fixture.volume.close(file)
+    }
+
+    private static let root =
+        "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\n"
+        + "<a href=\"sub/\">sub/</a>  21-Nov-2026 10:00  -\n</pre></html>"
 }
