@@ -188,7 +188,7 @@ import Testing
         #expect(try fixture.store.objects().map(\.isPinned) == [false] && fixture.store.pins().isEmpty)
     }
 
-    /// Of a key of the resolver's nobody could make a URL, where the file is in a folder.
+    /// Nobody could make a URL of a key that the resolver gave, where the file is in a folder.
     @Test func aRepairLeavesAnOpenFileWhereItIs() throws {
         let film = FileOrigin(length: 8 << 20)
         let folder = ServerStep.listing([("film.mkv", film.version.length)])
