@@ -102,6 +102,21 @@ import Testing
         #expect(try status(Self.right, "fd00:0:0:8::1", 300) == nil)
     }
 
+    @Test("A token is not guessed without bound either, and what changes nothing needs none")
+    func wrongTokens() throws {
+        let admission = Admission(credentials: nil, token: "a-token-of-somebody", reach: .loopback)
+        func status(_ token: String?, _ second: Int, isChanging: Bool = true) throws -> Int? {
+            let asked = try request(token.map { "Bearer " + $0 }, host: "localhost")
+            return admission.refusal(asked, isCall: true, isChanging: isChanging, at: .seconds(second))?.status
+        }
+        for second in 0..<10 {
+            #expect(try status("guess", 100 + second) == 401 && status(nil, 100 + second) == 401)
+        }
+        #expect(try status("guess", 120) == 429 && status("a-token-of-somebody", 120) == 429)
+        #expect(try status(nil, 120, isChanging: false) == nil && status("guess", 120, isChanging: false) == nil)
+        #expect(try status("a-token-of-somebody", 161) == nil)
+    }
+
     @Test("Any number of addresses takes bounded memory, and has a bound together")
     func manyAddresses() throws {
         let admission = Admission(credentials: Self.login, reach: Self.network)

@@ -374,6 +374,67 @@ import Testing
         }
     }
 
+    @Test("Clients without the password that take no answers keep nobody out")
+    func deafStrangers() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 100, lends: false)
+            try ClientTests.withListener(filesystem, credentials: ("a", "b")) { port in
+                let head = "HEAD / HTTP/1.1\r\nHost:localhost\r\n\r\n"
+                let others = try (0..<256).map { _ in try RawConnection(port, buffer: 4096) }
+                // Until the kernel takes no more of the answers, and never more at once than may wait.
+                for _ in 0..<60 { for client in others { client.send(String(repeating: head, count: 25)) } }
+                let member = try RawConnection(port)
+                member.send(
+                    "HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YTpi\r\n\r\n")
+                #expect(String(decoding: member.receive(atLeast: 64).prefix(12), as: UTF8.self) == "HTTP/1.1 200")
+                withExtendedLifetime(others) {}
+            }
+        }
+    }
+
+    @Test("A client that sends request upon request without waiting is let go of, and a few at once are answered")
+    func pipelined() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 1 << 20, lends: false, hole: 1 << 19)
+            try ClientTests.withListener(filesystem) { port in
+                let few = try RawConnection(port)
+                let head = "HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                let last = head.replacing("\r\n\r\n", with: "\r\nConnection: close\r\n\r\n")
+                few.send(String(repeating: head, count: 20) + last)
+                let answers = String(decoding: few.receive(), as: UTF8.self)
+                #expect(answers.split(separator: "HTTP/1.1 200").count == 21)
+                // The first of them is never answered whole.
+                let many = try RawConnection(port)
+                many.send(String(repeating: ClientTests.request, count: 200))
+                let bytes = many.receive()
+                #expect(bytes.count < 1 << 20 && many.end() != EAGAIN)
+            }
+        }
+    }
+
+    @Test("To a client of HTTP/1.0 a body that is cut short does not end as a whole one does")
+    func oldClients() async {
+        await #expect(processExitsWith: .success) {
+            let request = "GET /files/film.mkv HTTP/1.0\r\nHost: localhost\r\n\r\n"
+            let whole = try OneFile(length: 100, lends: false, folder: .films(3))
+            try ClientTests.withListener(whole) { port in
+                let client = try RawConnection(port)
+                client.send("GET /files/ HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                #expect(String(decoding: client.receive(), as: UTF8.self).hasSuffix("</html>\n") && client.end() == 0)
+            }
+            let cut = try OneFile(length: 1 << 20, lends: false, hole: 1 << 19, tellsLength: false)
+            var client: RawConnection?
+            try ClientTests.withListener(cut) { port in
+                client = try RawConnection(port)
+                client?.send(request)
+                #expect(client?.receive(atLeast: 1 << 19).isEmpty == false)
+            }
+            var end: Int32?
+            while let last = client, end == nil || end == EMSGSIZE { end = last.end() }
+            #expect(end == ECONNRESET)
+        }
+    }
+
     @Test("Who waits with a body is told to go on, or at once that it is too long")
     func expectations() async {
         await #expect(processExitsWith: .success) {

@@ -42,6 +42,13 @@ package final class RawConnection {
         return bytes
     }
 
+    /// How it ends, if nothing else comes: 0 in good order, else an errno: ECONNRESET, or EAGAIN after ten seconds.
+    package func end() -> Int32 {
+        var byte: UInt8 = 0
+        let count = recv(descriptor, &byte, 1, 0)
+        return count == 0 ? 0 : count < 0 ? errno : EMSGSIZE
+    }
+
     /// Whether the other side closes it without another byte, within ten seconds.
     package func isClosed() -> Bool {
         var byte: UInt8 = 0

@@ -58,10 +58,21 @@ package struct Admission: Sendable {
         guard let token else {
             return ServedAnswer(403, saying: "Nothing can be changed, as listen.token cannot be written.")
         }
-        if isSame(givenToken(request["authorization"]), token) { return nil }
+        if let given = request["authorization"] {
+            let client = client(request)
+            if let wait = wrongLogins.wait(client, at: now) { return tooMany(wait) }
+            if isSame(givenToken(given), token) { return nil }
+            wrongLogins.add(client, at: now)
+        }
         return ServedAnswer(
             401, saying: "The token in the cache directory's listen.token is needed.",
             [("WWW-Authenticate", "Bearer realm=\"\(realm)\"")])
+    }
+
+    private func tooMany(_ wait: Duration) -> ServedAnswer {
+        ServedAnswer(
+            429, saying: "There were too many wrong passwords from this address.",
+            [("Retry-After", "\(max(1, wait.components.seconds + 1))")])
     }
 
     /// The scheme and host by which a client knows the server, nil if it names none.
@@ -76,11 +87,7 @@ package struct Admission: Sendable {
     ) -> ServedAnswer? {
         guard let given = request["authorization"] else { return challenge(at: now) }
         let client = client(request)
-        if let wait = wrongLogins.wait(client, at: now) {
-            return ServedAnswer(
-                429, saying: "There were too many wrong passwords from this address.",
-                [("Retry-After", "\(max(1, wait.components.seconds + 1))")])
-        }
+        if let wait = wrongLogins.wait(client, at: now) { return tooMany(wait) }
         if isSame(basicToken(given), secret) { return nil }
         switch digest?.outcome(request, word(behind: "digest ", given), isChanging: isChanging, at: now) {
         case .right: return nil

@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOHTTP1
 import ReelCore
@@ -9,7 +10,7 @@ import ReelThreads
 struct Client: Sendable {
     let channel: any Channel
     let connections: Connections
-    /// The time to take a piece of a text.
+    /// The time to take a piece of a text, or the end of an answer.
     let patience: TimeAmount
     /// The request's version.
     let version: HTTPVersion
@@ -23,9 +24,14 @@ struct Client: Sendable {
         headers.add(name: "Server", value: "reelfs")
         // No page of another site may show what is served here.
         headers.add(name: "Cross-Origin-Resource-Policy", value: "same-site")
-        // HTTP/1.0 knows no chunks: there the end of the connection is the body's.
-        if answer.isLengthOpen, !isHead, version == .http1_1 {
-            headers.add(name: "Transfer-Encoding", value: "chunked")
+        if answer.isLengthOpen, !isHead {
+            // HTTP/1.0 knows no chunks: there the end of the connection is the body's, and one that comes too early has
+            // to be another.
+            if version == .http1_1 {
+                headers.add(name: "Transfer-Encoding", value: "chunked")
+            } else {
+                _ = reset(atClose: true)
+            }
         }
         if !keepsAlive { headers.replaceOrAdd(name: "Connection", value: "close") }
         let head = HTTPResponseHead(
@@ -68,12 +74,25 @@ struct Client: Sendable {
 
     /// Closes the connection if the client does not take the bytes in time.
     func send(_ bytes: ByteBuffer, within limit: TimeAmount) async throws {
-        let timer = channel.eventLoop.scheduleTask(in: limit) { [channel] in channel.close(promise: nil) }
+        let timer = close(after: limit)
         defer { timer.cancel() }
         try await send(bytes)
     }
 
+    /// Closes the connection if the client does not take the end in time. The bytes of a file are taken by then.
     func end() async throws {
+        let timer = close(after: patience)
+        defer { timer.cancel() }
         try await channel.writeAndFlush(HTTPServerResponsePart.end(nil)).get()
+        if version != .http1_1 { try await reset(atClose: false)?.get() }
+    }
+
+    private func close(after limit: TimeAmount) -> Scheduled<Void> {
+        channel.eventLoop.scheduleTask(in: limit) { [channel] in channel.close(promise: nil) }
+    }
+
+    /// Whether the client sees an error when the connection is closed (RST), in place of an end. SO_LINGER, socket(7).
+    private func reset(atClose isReset: Bool) -> EventLoopFuture<Void>? {
+        (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: isReset ? 1 : 0, l_linger: 0))
     }
 }

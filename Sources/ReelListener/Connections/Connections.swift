@@ -27,13 +27,16 @@ final class Connections: Sendable {
         var tasks = 0
         var isEnding = false
 
-        /// Takes out a connection that has to make room: an idle one if there is one, and of these the one unused for
-        /// longest. nil if there are not too many.
-        mutating func takeSurplus() -> (any Channel)? {
+        /// Takes out a connection that has to make room for a new one: the one unused for longest. Of those that had an
+        /// admitted request it is an idle one, if there is one; of the others none is spared, as their requests under
+        /// way wait for a refusal to be taken. nil if there are not too many.
+        mutating func takeSurplus(for new: ObjectIdentifier) -> (any Channel)? {
             guard open.count > Connections.limit else { return nil }
             let areMembers = open.values.count { !$0.isMember } <= Connections.strangers
-            let first = open.filter { $0.value.isMember == areMembers }.min {
-                ($0.value.underWay > 0 ? 1 : 0, $0.value.lastUse) < ($1.value.underWay > 0 ? 1 : 0, $1.value.lastUse)
+            let first = open.filter { $0.key != new && $0.value.isMember == areMembers }.min {
+                let isFirstBusy = areMembers && $0.value.underWay > 0
+                let isSecondBusy = areMembers && $1.value.underWay > 0
+                return isFirstBusy == isSecondBusy ? $0.value.lastUse < $1.value.lastUse : isSecondBusy
             }
             return first.flatMap { open.removeValue(forKey: $0.key)?.channel }
         }
@@ -46,7 +49,7 @@ final class Connections: Sendable {
         let surplus = state.withLock { state -> (any Channel)? in
             if state.isEnding { return channel }
             state.open[ObjectIdentifier(channel)] = Row(channel: channel)
-            return state.takeSurplus()
+            return state.takeSurplus(for: ObjectIdentifier(channel))
         }
         surplus?.close(promise: nil)
     }

@@ -68,6 +68,8 @@ package final class Listener: Sendable {
                     try pipeline.configureHTTPServerPipeline(
                         withEncoderConfiguration: Self.framing,
                         withDecoderLimitConfiguration: Self.limits)
+                    let queue = try pipeline.handler(type: HTTPServerPipelineHandler.self)
+                    try pipeline.addHandler(RequestLimit(), position: .before(queue))
                     try pipeline.addHandler(ConnectionHandler(site, connections, patience: TimeAmount(patience)))
                 }
             }
