@@ -33,15 +33,12 @@ struct FileKeys: Sendable {
         return mode.key(of: url, length: length)
     }
 
-    /// The keys that a file may have been pinned by before this one was known.
-    private func earlierKeys(of url: ResourceURL, _ length: Int64?, than key: String) -> Set<String> {
-        Set([mode.key(of: url, length: nil), mode.key(of: url, length: length)]).subtracting([key])
-    }
-
     /// A pin from before the key of a file was known holds for that key from now on.
     func movePin(of url: ResourceURL, _ length: Int64?, to key: String) {
-        for earlier in earlierKeys(of: url, length, than: key) {
-            do throws(CacheError) { try store.movePin(from: earlier, to: key) } catch { return }
+        // All other keys follow from the URL alone.
+        guard isResolved || mode.dependsOnFacts(url) else { return }
+        for earlier in Set([mode.key(of: url, length: nil), mode.key(of: url, length: length)]) where earlier != key {
+            try? store.movePin(from: earlier, to: key)
         }
     }
 
