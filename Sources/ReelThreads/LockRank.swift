@@ -3,6 +3,8 @@
 @usableFromInline package enum LockRank: Int, CaseIterable, Sendable {
     /// Which of several transports writes to the cache; held over one call of a receiver.
     case writer
+    /// Who makes room in the cache ahead of what is written; held over transactions, holes and calls of holders.
+    case room
     /// The nodes that the kernel knows, and the listings of directories.
     case tree
     /// The reader of one folder's listing, while it reads.

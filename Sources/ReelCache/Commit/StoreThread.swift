@@ -43,6 +43,9 @@ final class StoreThread: Sendable {
         state.withLock { if isNews($0) { $0.dueAt = max(due, $0.pausedUntil) } }
     }
 
+    /// It is not to work yet.
+    var isPausing: Bool { state.withLock(notifying: false) { $0.pausedUntil > now() } }
+
     /// Whoever asks for work, it begins after this pause.
     func pause(_ pause: Duration) { state.withLock(notifying: false) { $0.pausedUntil = now() + pause } }
 

@@ -1,18 +1,25 @@
 import ReelCore
 
 /// Room that is made before it is needed, on a thread of its own, so that no write waits for the sync that removes a
-/// row or for the filesystem that frees the blocks.
+/// row or for the filesystem that frees the blocks. A thread that writes and finds no room waits for what is being made,
+/// or makes as much itself.
 extension Evictor {
     /// Makes as much as there should be. Where little can go, it looks again after a second at the earliest.
-    func makeRoomAhead() {
-        let wanted = quota.ahead - quota.room
-        guard wanted > 0, disk.mayWriteIndex else { return }
-        do throws(CacheError) {
-            if try makeRoomAhead(wanted) < wanted / 2 { ahead.pause(.seconds(1)) }
-        } catch {
-            if error != .closed, error != .busy { disk.failed(error) }
-            ahead.pause(.seconds(1))
+    /// - Parameter isEnough: asked once nobody else makes any.
+    func makeRoomAhead(unless isEnough: () -> Bool = { false }) {
+        let failure = turn.take { () -> CacheError? in
+            let most = quota.ahead
+            let wanted = most - quota.room
+            guard most > 0, wanted > 0, !isEnough(), disk.mayWriteIndex, !ahead.isPausing else { return nil }
+            do throws(CacheError) {
+                if try makeRoomAhead(wanted) < min(wanted / 2, quota.slack) { ahead.pause(.seconds(1)) }
+                return nil
+            } catch {
+                ahead.pause(.seconds(1))
+                return error
+            }
         }
+        if let failure, failure != .closed, failure != .busy { disk.failed(failure) }
     }
 
     /// - Returns: bytes freed.
@@ -25,8 +32,7 @@ extension Evictor {
 
     private func makeRoomAhead(_ wanted: Int64, _ search: inout EvictionSearch) throws(CacheError) -> Int64 {
         var (closed, sum): ([EvictionCandidate], Int64) = ([], 0)
-        // The object is kept, so that nobody opens the file again before its bytes have gone.
-        var open: [(object: CacheObject, holder: (any ObjectHolder)?, file: DataFile, blocks: [Range<Int>])] = []
+        var open: [OpenFile] = []
         for candidate in try candidates(search.begin(), sparing: search.spared, { _ in true })
         where sum < wanted {
             guard let file = candidate.file else {
@@ -42,49 +48,64 @@ extension Evictor {
             if let index = open.firstIndex(where: { $0.file === file }) {
                 open[index].blocks += blocks
             } else {
-                open.append((object, holder, file, blocks))
+                open.append(OpenFile(object: object, holder: holder, file: file, blocks: blocks))
             }
         }
         var freed = try evictClosed(closed, &search)
         // Also where a later one fails.
         defer { tally.bytes.add(freed, ordering: .relaxed) }
-        for (object, holder, file, blocks) in open {
-            freed += try withExtendedLifetime(object) { () throws(CacheError) in try discardAhead(blocks, of: file) }
-            holder?.noticeRemovals()
-        }
+        freed += try withExtendedLifetime(open) { () throws(CacheError) in try discardAhead(open) }
+        for one in open { one.holder?.noticeRemovals() }
         return freed
     }
 
-    /// Does what `discard` does, while the file is written to: first the rows, durably, then the bytes, then their part
-    /// of the quota. Only then do writes fill these blocks again. - Returns: bytes freed.
-    private func discardAhead(_ blocks: [Range<Int>], of file: DataFile) throws(CacheError) -> Int64 {
-        let departing = try index.write { (index) throws(CacheError) -> BlockTable.Departing in
-            // Its holder may have left it since, and the committer then counted its bytes out.
-            guard files.file(file.row) === file, try !index.isPinned(file.version.key) else {
-                return BlockTable.Departing()
-            }
-            let departing = file.depart(blocks)
-            guard !departing.rows.isEmpty else { return departing }
+    /// A file in use, and what of it could go.
+    private struct OpenFile {
+        /// It is kept, so that nobody opens the file again before its bytes have gone.
+        let object: CacheObject
+        let holder: (any ObjectHolder)?
+        let file: DataFile
+        var blocks: [Range<Int>]
+    }
+
+    /// Does what `discard` does, while the files are written to: first the rows, durably and in one transaction, then
+    /// the bytes, then their part of the quota. Only then do writes fill these blocks again. - Returns: bytes freed.
+    private func discardAhead(_ open: [OpenFile]) throws(CacheError) -> Int64 {
+        typealias Leaving = (file: DataFile, blocks: BlockTable.Departing)
+        let leaving = try index.write { (index) throws(CacheError) -> [Leaving] in
+            var leaving: [Leaving] = []
             do throws(CacheError) {
+                // Its holder may have left it since, and the committer then counted its bytes out.
+                for one in open where files.file(one.file.row) === one.file {
+                    guard try !index.isPinned(one.file.version.key) else { continue }
+                    let blocks = one.file.depart(one.blocks)
+                    if !blocks.rows.isEmpty { leaving.append((one.file, blocks)) }
+                }
+                guard !leaving.isEmpty else { return [] }
                 try index.transaction { () throws(CacheError) in
-                    try index.write(departing.rows, of: file)
-                    try index.setUnclean(file.row, cached: file.withBlocks { $0.states.durableBytes })
+                    for (file, blocks) in leaving {
+                        try index.write(blocks.rows, of: file)
+                        try index.setUnclean(file.row, cached: file.withBlocks { $0.states.durableBytes })
+                    }
                 }
             } catch {
-                file.withBlocks { $0.stay(departing) }
+                for (file, blocks) in leaving { file.withBlocks { $0.stay(blocks) } }
                 throw error
             }
             reached(.discardRowsCommitted)
-            return departing
+            return leaving
         }
-        guard departing.bytes > 0 else { return 0 }
         // No row covers them any more, even if the disk refuses the hole.
         defer {
-            file.withBlocks { $0.gone(departing) }
-            quota.release(departing.bytes)
+            for (file, blocks) in leaving {
+                file.withBlocks { $0.gone(blocks) }
+                quota.release(blocks.bytes)
+            }
         }
-        for run in departing.all.ranges { try file.punch(run) }
-        reached(.discardPunched)
-        return departing.bytes
+        for (file, blocks) in leaving {
+            for run in blocks.all.ranges { try file.punch(run) }
+        }
+        if !leaving.isEmpty { reached(.discardPunched) }
+        return leaving.reduce(0) { $0 + $1.blocks.bytes }
     }
 }

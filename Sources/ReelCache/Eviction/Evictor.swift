@@ -20,6 +20,8 @@ struct Evictor: Sendable {
     let tally = EvictionTally()
     /// Makes room ahead (`makeRoomAhead`).
     let ahead = StoreThread("evictor")
+    /// One at a time makes it: two would find the same blocks, and each would wait for the other's syncs.
+    let turn = Turn()
     /// Counts the blocks that are in memory.
     let memory: MemoryAccount
 
@@ -30,6 +32,12 @@ struct Evictor: Sendable {
     func reserve(_ bytes: Int64) -> Bool {
         defer { if quota.isTight { ahead.schedule(urgent: true) } }
         if quota.reserve(bytes) { return true }
+        var isReserved = false
+        makeRoomAhead {
+            isReserved = quota.reserve(bytes)
+            return isReserved
+        }
+        if isReserved || quota.reserve(bytes) { return true }
         let slack = quota.slack
         let shortfall = quota.shortfall(bytes)
         guard shortfall > 0 else { return quota.reserve(bytes) }
@@ -311,6 +319,12 @@ struct Evictor: Sendable {
             reached(.discardPunched)
         }
     }
+}
+
+/// Passed by one thread at a time.
+final class Turn: Sendable {
+    private let lock = Lock((), .room)
+    func take<Value: Sendable>(_ body: () -> Value) -> Value { lock.withLock { _ in body() } }
 }
 
 /// The bytes that left a cache since the program started.

@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import Synchronization
 import TestKit
@@ -170,6 +171,45 @@ private final class Points: Sendable {
         #expect(eventually { store.usage.used == giver.object.bytesOnDisk })
         #expect(store.usage.used <= 200 * BlockSize.block)
         for block in 990..<1000 { #expect(giver.object.holds(block)) }
+    }
+
+    /// A transaction for each would be a sync for each, while writers use the room up.
+    @Test func allOpenFilesLoseTheirsInOneTransaction() throws {
+        let (fixture, points) = (Fixture(), Points())
+        let store = try fixture.open { points.reached($0) }
+        defer { store.close() }
+        let givers = try ["one", "two", "three"].map { Giver(try store.fill(version($0, blocks: 200), 0..<6)) }
+        store.commit()
+        _ = points.take()
+        let freed = try store.makeRoomAhead(.max)
+        withExtendedLifetime(givers) {
+            #expect(freed == 3 * 6 * BlockSize.block)
+            #expect(points.take() == [.discardRowsCommitted, .discardPunched])
+            #expect(store.usage.used == 0 && givers.allSatisfy { $0.noticed == 1 })
+        }
+    }
+
+    /// Two that look for room at once find the same bytes, and each waits for the sync of the other.
+    @Test func whoFindsNoRoomWaitsForWhoMakesIt() throws {
+        let (fixture, points, isAsked, isFull) = (Fixture(), Points(), Gate(), Gate())
+        let writer = pthread_self()
+        let store = try fixture.open(cap: 200 * BlockSize.block, roomAhead: 64 * BlockSize.block) {
+            if pthread_self() == writer { points.reached($0) }
+        }
+        defer { store.close() }
+        let giver = Giver(try store.object(for: version("long", blocks: 1000))) {
+            isAsked.open()
+            isFull.wait()
+        }
+        for block in 0..<140 { try giver.object.fill(block) }
+        store.commit()
+        for block in 140..<200 { try giver.object.fill(block) }
+        #expect(store.quota.room < BlockSize.block)
+        _ = points.take()
+        #expect(isAsked.wait())
+        isFull.open()
+        try giver.object.fill(200)
+        #expect(points.take().isEmpty && giver.object.holds(200))
     }
 
     @Test func ofClosedFilesItIsFree() throws {
