@@ -1,8 +1,8 @@
 import ReelCore
 
 /// Room that is made before it is needed, on a thread of its own, so that no write waits for the sync that removes a
-/// row or for the filesystem that frees the blocks. A thread that writes and finds no room waits for what is being made,
-/// or makes as much itself.
+/// row or for the filesystem that frees the blocks. A thread that writes and finds no room waits for the round that is
+/// under way, or does one itself.
 extension Evictor {
     /// Makes as much as there should be. Where little can go, it looks again after a second at the earliest.
     /// - Parameter isEnough: asked once nobody else makes any.
