@@ -48,8 +48,10 @@ final class FileTable: Sendable {
         }
 
         /// Opens of the file's version get it from here on, and no other.
-        mutating func makeCurrent(_ file: RemoteFile) {
-            let version = file.object.version
+        /// - Parameter length: what the file's length is about to be, nil for what it is.
+        mutating func makeCurrent(_ file: RemoteFile, length: Int64? = nil) {
+            var version = file.object.version
+            version.length = length ?? version.length
             current[version.key, default: []].removeAll { $0 === file || $0.object.version == version }
             current[version.key]!.append(file)
         }
@@ -144,7 +146,7 @@ final class FileTable: Sendable {
     func settle(_ file: RemoteFile, _ stream: Ledger.StreamID, _ finished: (ContentInformation) -> Void) {
         guard let length = file.end(of: stream) else { return }
         let isKept = file.object.record(length: length)
-        slots.withLock { isKept ? $0.makeCurrent(file) : $0.retire(file) }
+        slots.withLock { isKept ? $0.makeCurrent(file, length: length) : $0.retire(file) }
         if isKept {
             var information = file.information
             information.length = length

@@ -66,6 +66,31 @@ import Testing
         }
     }
 
+    @Test("A version whose bytes have come once more, without a length, stays when the file before it goes")
+    func settled() throws {
+        try withServices { services, _, _ in
+            let table = FileTable(services)
+            let url = ResourceURL("http://a/film.mkv")!
+            var information = ContentInformation(
+                length: 1000, validator: Validator(entityTag: EntityTag("\"1\""), lastModified: 1))
+            let old = try #require(try table.openNow(url, information))
+            information.length = nil
+            let new = try #require(try table.openNow(url, information))
+            try [UInt8](repeating: 7, count: 1000).withUnsafeBytes { try new.object.write($0, at: 0) }
+            let rest = new.adopt(RequestHandle(), ByteRange(1000, BlockSize.openEnd), isWhole: false)
+            table.settle(new, rest) { _ in }
+            new.ended(rest, nil, of: url)
+            old.supersede()
+            for file in [old, new] { table.close(file) }
+            #expect(
+                eventually {
+                    _ = table.tick(now() + .seconds(60))
+                    return table.all.isEmpty
+                })
+            #expect(services.keys.cachedBytes(of: url, 1000) == 1000)
+        }
+    }
+
     @Test("A read of a file that is opened while the volume ends does not wait")
     func openedAtTheEnd() throws {
         try withServices { services, _, _ in
