@@ -132,7 +132,10 @@ final class ObjectStore: Sendable {
         let descriptor = try files.create(name, length: version.isOpenEnded ? 0 : version.length)
         reached(.fileMade)
         do throws(CacheError) {
-            let row = try index.insert(version, name, lastUse: now)
+            // An open waits for no disk. A row lost with the power leaves a stray file, which the next start removes.
+            let row = try index.unsynced { () throws(CacheError) in
+                try index.insert(version, name, lastUse: now)
+            }
             reached(.rowInserted)
             return DataFile(
                 row: row, version: version, name: name, descriptor: descriptor,
