@@ -132,7 +132,7 @@ final class ObjectStore: Sendable {
         let descriptor = try files.create(name, length: version.isOpenEnded ? 0 : version.length)
         reached(.fileMade)
         do throws(CacheError) {
-            // An open waits for no disk. A row lost with the power leaves a stray file, which the next start removes.
+            // No sync: a row lost with the power leaves a stray file, which the next start removes.
             let row = try index.unsynced { () throws(CacheError) in
                 try index.insert(version, name, lastUse: now)
             }
@@ -231,6 +231,12 @@ final class ObjectStore: Sendable {
     func forget(_ version: Version) {
         try? index.write { (index) throws(CacheError) in
             if let row = try index.row(of: version), !row.isSuperseded { try remove(row, index) }
+        }
+    }
+
+    func forget(_ object: CacheObject) {
+        try? index.write { (index) throws(CacheError) in
+            if let row = try index.row(object.file.row), !row.isSuperseded { try remove(row, index) }
         }
     }
 

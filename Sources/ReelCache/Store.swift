@@ -7,7 +7,7 @@ import ReelCore
 /// the `remember` family does not. No failure of the disk reaches a reader: bytes that cannot be written are kept in
 /// memory. Locks: see `CacheIndex`; a commit holds one of its own (`Committer`). The store calls nothing outside of
 /// this module under a lock, except the listener to the disk's health, which hears of a failed commit under the
-/// committer's.
+/// committer's, and holders, which say under the one of `Evictor.turn` what they can give up.
 ///
 /// `scoped` gives a store of the same parts for one of several sources.
 package final class Store: Sendable {
@@ -151,6 +151,9 @@ package final class Store: Sendable {
 
     /// Removes a superseded version, at once or with its last holder. Does nothing where it is not known.
     package func forget(_ version: Version) { objectStore.forget(scope.inside(version)) }
+
+    /// The same of the version that an object has, whatever others are known under its name.
+    package func forget(_ object: CacheObject) { objectStore.forget(object) }
 
     /// Makes a cached version one with another validator, in place of what is cached under that. Its living instance
     /// has that from then on.

@@ -46,8 +46,13 @@ final class StoreThread: Sendable {
     /// It is not to work yet.
     var isPausing: Bool { state.withLock(notifying: false) { $0.pausedUntil > now() } }
 
-    /// Whoever asks for work, it begins after this pause.
-    func pause(_ pause: Duration) { state.withLock(notifying: false) { $0.pausedUntil = now() + pause } }
+    /// Whoever asks for work, or has asked, it begins after this pause.
+    func pause(_ pause: Duration) {
+        state.withLock { state in
+            state.pausedUntil = now() + pause
+            state.dueAt = state.dueAt.map { max($0, state.pausedUntil) }
+        }
+    }
 
     /// Ends the thread. - Parameter waiting: false where the caller may be the thread itself.
     func stop(waiting: Bool) { state.stop(waiting: waiting) }

@@ -14,10 +14,10 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?, evenPinned: Bool) -> Int64
 
-    /// What no reader needs right now, of these blocks. From any thread.
+    /// What no reader needs right now, of these blocks. From any thread, under the lock of `Evictor.turn`.
     func expendable(_ blocks: [Range<Int>]) -> [Range<Int>]
 
-    /// Blocks have left by another hand. From any thread.
+    /// Blocks have left by another hand. From any thread, under that lock as well.
     func noticeRemovals()
 
     /// Frees a block in memory of which some bytes are there, with `discard`, where no request brings the others.

@@ -8,6 +8,8 @@ extension Evictor {
     /// - Parameter isEnough: asked once nobody else makes any.
     func makeRoomAhead(unless isEnough: () -> Bool = { false }) {
         let failure = turn.take { () -> CacheError? in
+            // Other programs may have freed as much since.
+            quota.measure()
             let most = quota.ahead
             let wanted = most - quota.room
             guard most > 0, wanted > 0, !isEnough(), disk.mayWriteIndex, !ahead.isPausing else { return nil }
@@ -95,17 +97,20 @@ extension Evictor {
             reached(.discardRowsCommitted)
             return leaving
         }
-        // No row covers them any more, even if the disk refuses the hole.
-        defer {
-            for (file, blocks) in leaving {
-                file.withBlocks { $0.gone(blocks) }
-                quota.release(blocks.bytes)
-            }
-        }
+        var (freed, failure): (Int64, CacheError?) = (0, nil)
         for (file, blocks) in leaving {
-            for run in blocks.all.ranges { try file.punch(run) }
+            do throws(CacheError) {
+                for run in blocks.all.ranges { try file.punch(run) }
+                freed += blocks.bytes
+            } catch {
+                failure = error
+            }
+            reached(.discardPunched)
+            // No row covers them any more, even if the disk refuses the hole.
+            file.withBlocks { $0.gone(blocks) }
+            quota.release(blocks.bytes)
         }
-        if !leaving.isEmpty { reached(.discardPunched) }
-        return leaving.reduce(0) { $0 + $1.blocks.bytes }
+        if let failure, freed == 0 { throw failure }
+        return freed
     }
 }

@@ -6,8 +6,8 @@ import ReelThreads
 /// The index of one cache, over two SQLite connections, so that a read does not wait for a transaction.
 ///
 /// Each connection has its own lock. A thread that holds the write lock may take one leaf (a file's table of blocks,
-/// the data files in use, the quota, the metadata that waits), and under the read lock none. Only these two and the
-/// committer's are held over calls that wait for the disk; the page Architecture lists the leaves that are held over
+/// the data files in use, the quota, the metadata that waits), and under the read lock none. Only these two, the
+/// committer's and the evictor's are held over calls that wait for the disk; the page Architecture lists the leaves that are held over
 /// other system calls.
 final class CacheIndex: Sendable {
     private final class Locked: Sendable {

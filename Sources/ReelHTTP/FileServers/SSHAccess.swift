@@ -53,9 +53,9 @@ func judgeHostKey(
 private func refusal(of key: UnsafePointer<curl_khkey>?, in path: String?) -> HostKeyRefusal? {
     guard let key = key?.pointee, let path, let file = fopen(path, "re") else { return .unknown }
     defer { fclose(file) }
-    // It is base64 already if it has no length.
     let bytes = UnsafeRawBufferPointer(start: key.key, count: key.len == 0 ? strlen(key.key) : key.len)
-    let text = key.len == 0 ? Array(bytes) : base64(Array(bytes))
+    // From libssh it is base64 already, with a length; the key itself begins with the length of its type's name.
+    let text = bytes.first == 0 ? base64(Array(bytes)) : Array(bytes)
     var line: UnsafeMutablePointer<CChar>?
     var capacity = 0
     defer { free(line) }

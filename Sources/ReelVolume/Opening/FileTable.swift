@@ -234,7 +234,6 @@ extension FileTable: Ticking {
         file.giveBackFragments()
         file.writeOff()
         services.upstream.requests.add(FileUse(file.statistics), of: file.url)
-        let version = file.object.version
         let (waiting, wasCurrent) = slots.withLock { slots in
             defer {
                 slots.retire(file)
@@ -242,7 +241,8 @@ extension FileTable: Ticking {
             }
             return (slots[file]?.waiting ?? [], slots.isCurrent(file))
         }
-        if wasCurrent, file.isSuperseded, !file.isOver { services.store.forget(version) }
+        // Another file may have its version by now.
+        if wasCurrent, file.isSuperseded, !file.isOver { services.store.forget(file.object) }
         for open in waiting { open() }
     }
 

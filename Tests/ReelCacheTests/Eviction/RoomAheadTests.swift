@@ -184,7 +184,7 @@ private final class Points: Sendable {
         let freed = try store.makeRoomAhead(.max)
         withExtendedLifetime(givers) {
             #expect(freed == 3 * 6 * BlockSize.block)
-            #expect(points.take() == [.discardRowsCommitted, .discardPunched])
+            #expect(points.take() == [.discardRowsCommitted] + [CrashPoint](repeating: .discardPunched, count: 3))
             #expect(store.usage.used == 0 && givers.allSatisfy { $0.noticed == 1 })
         }
     }

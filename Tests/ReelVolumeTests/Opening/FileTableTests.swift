@@ -66,8 +66,10 @@ import Testing
         }
     }
 
-    @Test("A version whose bytes have come once more, without a length, stays when the file before it goes")
-    func settled() throws {
+    @Test(
+        "A version whose bytes have come once more, without a length, stays when the file before it goes",
+        arguments: ["\"1\"", "W/\"1\""])
+    func settled(_ tag: String) throws {
         try withServices { services, _, _ in
             let table = FileTable(services)
             let url = ResourceURL("http://a/film.mkv")!
@@ -75,6 +77,7 @@ import Testing
                 length: 1000, validator: Validator(entityTag: EntityTag("\"1\""), lastModified: 1))
             let old = try #require(try table.openNow(url, information))
             information.length = nil
+            information.validator.entityTag = EntityTag(tag)
             let new = try #require(try table.openNow(url, information))
             try [UInt8](repeating: 7, count: 1000).withUnsafeBytes { try new.object.write($0, at: 0) }
             let rest = new.adopt(RequestHandle(), ByteRange(1000, BlockSize.openEnd), isWhole: false)
