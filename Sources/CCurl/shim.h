@@ -2,6 +2,8 @@
 // libcurl, and the few of its calls that Swift cannot make.
 
 #include <curl/curl.h>
+#include <stdbool.h>
+#include <string.h>
 
 typedef size_t (*reel_data_callback)(char *bytes, size_t size, size_t count, void *context);
 typedef int (*reel_request_callback)(void *context, char *address, char *local, int port, int local_port);
@@ -87,6 +89,12 @@ static inline void *reel_private(CURL *easy) {
     char *value = NULL;
     (curl_easy_getinfo)(easy, CURLINFO_PRIVATE, &value);
     return value;
+}
+
+// Whether SSH is libssh's matter, and not libssh2's.
+static inline bool reel_uses_libssh(void) {
+    const char *version = curl_version_info(CURLVERSION_NOW)->libssh_version;
+    return version != NULL && strncmp(version, "libssh/", 7) == 0;
 }
 
 // Only http and https, or only what file servers speak: by name from 7.85.0 on, which deprecates the bits that older

@@ -84,10 +84,15 @@ extension Transfer {
     // MARK: The answer
 
     /// A reply is to come that libcurl does not wait for: until 8.7 it forgets the control connection while the data
-    /// connection has no TLS session, which begins after the last command.
+    /// connection has no TLS session, which begins after the last command; and libssh keeps bytes that it has read from
+    /// the socket.
     var mayMissReply: Bool {
-        easy?.lane != nil && stage == .running && !answer.isAccepted && route.place.scheme != "ftp"
+        guard stage == .running else { return false }
+        if route.place.fileProtocol == .sftp { return Self.usesLibssh }
+        return easy?.lane != nil && !answer.isAccepted && route.place.scheme != "ftp"
     }
+
+    private static let usesLibssh = reel_uses_libssh()
 
     /// Takes a line of the control connection. - Returns: whether curl shall go on.
     func takeReply(_ line: UnsafeRawBufferPointer) -> Bool {

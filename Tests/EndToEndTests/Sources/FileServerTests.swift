@@ -234,12 +234,22 @@ extension EndToEnd {
         @Test("Data connections resume the session of their own control connection, so that few logins serve a tree")
         func sessions() throws {
             try withServer(.proftpd, Array(ServerTests.oddNames.prefix(12))) { scene, _, root, source, options in
+                func connections() -> Int {
+                    (contents(scene.work("server/log")) ?? "").split(separator: "\n").count {
+                        $0.contains("requested, starting TLS handshake")
+                    }
+                }
+                // libcurl 8.5, for one, takes another for each file where it has to be TLS.
+                let film = "ftp" + source.dropFirst("ftpes".count) + "/plain.mp4"
+                let words = ["curl", "-sk", "--ssl-reqd", "-o", "/dev/null", film, "-o", "/dev/null", film]
+                #expect(try ChildProcess.run(words).status == 0)
+                let ofTwo = connections()
                 let mount = try scene.mount(source, options)
                 try expectSame(root, mount.path)
-                let log = try #require(contents(scene.work("server/log")))
-                let connections = log.split(separator: "\n").count { $0.contains("requested, starting TLS handshake") }
+                if ofTwo > 1 { try Test.cancel("this libcurl uses no control connection again") }
                 // Otherwise a login a file. On a busy machine more files are read at a time.
-                #expect(connections > 0 && connections <= 6, "\(connections) control connections")
+                let ofMount = connections() - ofTwo
+                #expect(ofTwo == 1 && ofMount > 0 && ofMount <= 6, "\(ofMount) control connections")
             }
         }
 

@@ -80,6 +80,10 @@ import Testing
             // Somebody else is about to log in.
             let other = try RawConnection(server.port)
             try #require(other.receive(atLeast: 4).starts(with: "SSH-".utf8))
+            // OpenSSH 9.6 of Ubuntu counts otherwise.
+            if try RawConnection(server.port).receive(atLeast: 4).starts(with: "SSH-".utf8) {
+                try Test.cancel("this server takes more connections than MaxStartups says")
+            }
             #expect(origin.fetch(server.url("film.mkv")).failure == .status(503, retryAfter: nil))
         }
     }
