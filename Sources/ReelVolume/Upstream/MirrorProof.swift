@@ -12,6 +12,9 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
         let range: ByteRange
     }
 
+    /// The fewest bytes that prove anything, of a file that has more.
+    static let least: Int64 = 4096
+
     private let url: ResourceURL
     private let version: ContentInformation
     private let place: Mirrors.Place
@@ -76,15 +79,20 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
 }
 
 extension Upstream {
-    /// Bytes of a version in the cache to compare another place with; nil where there are none.
+    /// Bytes of a version in the cache to compare another place with; nil where there are too few: those of another
+    /// version may be the same by chance.
     func cachedBlock(of url: ResourceURL, _ information: ContentInformation) -> MirrorProof.Block? {
         guard let length = information.length, keys.cachedBytes(of: url, length) > 0 else { return nil }
         let version = Version(key: keys.key(of: url, information), validator: information.validator, length: length)
         guard let object = try? store.object(for: version) else { return nil }
-        let start = object.present.firstCovered(from: 0, limit: length)
-        let block = BlockSize.bytes(of: Int(start / BlockSize.block), length: length)
-        let range = ByteRange(start, object.present.firstMissing(from: start, limit: block.upper))
-        return range.isEmpty ? nil : MirrorProof.Block(object: object, range: range)
+        var range = ByteRange(0, 0)
+        while true {
+            range.lower = object.present.firstCovered(from: range.upper, limit: length)
+            guard range.lower < length else { return nil }
+            let block = BlockSize.bytes(of: Int(range.lower / BlockSize.block), length: length)
+            range.upper = object.present.firstMissing(from: range.lower, limit: block.upper)
+            if range.count >= min(MirrorProof.least, length) { return MirrorProof.Block(object: object, range: range) }
+        }
     }
 
     /// Finds out whether the source has the bytes that a mirror gave under this version.

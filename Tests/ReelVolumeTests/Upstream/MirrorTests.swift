@@ -245,6 +245,28 @@ import Testing
         #expect(eventually { pair.fixture.read(file, 5 << 20, 100_000).isRight(pair.film, 5 << 20, 100_000) })
     }
 
+    /// Each 256th other film has the same byte at a place where the source broke off after one.
+    @Test func aByteProvesNothing() throws {
+        try withServices { services, _, _ in
+            let table = FileTable(services)
+            let url = ResourceURL("http://a/film.mkv")!
+            let information = ContentInformation(
+                length: Self.length, validator: Validator(entityTag: EntityTag("\"1\""), lastModified: 1))
+            let file = try #require(try table.openNow(url, information))
+            func put(_ range: ByteRange) throws {
+                try GeneratedBytes(seed: 1).bytes(range).withUnsafeBytes {
+                    try file.object.write($0, at: range.lower)
+                }
+            }
+            let block = BlockSize.bytes(of: 3, length: Self.length)
+            try put(ByteRange(0, 1))
+            #expect(services.upstream.cachedBlock(of: url, information)?.range == nil)
+            try put(block)
+            #expect(services.upstream.cachedBlock(of: url, information)?.range == block)
+            table.close(file)
+        }
+    }
+
     @Test func aMirrorWithAnotherTagAndTheSameDateIsAskedWithItsOwnTag() throws {
         let pair = try Pair(FileOrigin.Version(length: Self.length, entityTag: "\"other\""))
         defer { pair.end() }
