@@ -23,6 +23,18 @@ package protocol PresentBytes: AnyObject, Sendable {
 }
 
 extension PresentBytes {
+    /// The first bytes in a row that are there, in one block, and no fewer than `count`; nil where none are.
+    package func firstRun(ofAtLeast count: Int64) -> ByteRange? {
+        var run = ByteRange(0, 0)
+        while true {
+            run.lower = firstCovered(from: run.upper, limit: length)
+            guard run.lower < length else { return nil }
+            let block = BlockSize.bytes(of: Int(run.lower / BlockSize.block), length: length)
+            run.upper = firstMissing(from: run.lower, limit: block.upper)
+            if run.count >= count { return run }
+        }
+    }
+
     /// Whether the length is not known yet.
     package var isOpenEnded: Bool { length == BlockSize.openEnd }
 

@@ -84,14 +84,13 @@ final class GrowthProof: OriginReceiver, @unchecked Sendable {
         return parts
     }
 
-    /// The first and the last block that are in the cache; where none is whole, the first part of one.
+    /// The first and the last block that are in the cache; where none is whole, a part of one, which may be the same by
+    /// chance where it is short.
     private static func known(of object: CacheObject, _ length: Int64) -> [ByteRange] {
         let whole = object.outermostBlocks.map { BlockSize.bytes(of: $0, length: length) }
         guard whole.isEmpty else { return whole }
-        let start = object.present.firstCovered(from: 0, limit: length)
-        let block = BlockSize.bytes(of: Int(start / BlockSize.block), length: length)
-        let part = ByteRange(start, object.present.firstMissing(from: start, limit: block.upper))
-        return part.isEmpty ? [] : [part]
+        let part = object.present.firstRun(ofAtLeast: MirrorProof.least) ?? object.present.firstRun(ofAtLeast: 1)
+        return part.map { [$0] } ?? []
     }
 
     private func next() {

@@ -85,13 +85,8 @@ extension Upstream {
         guard let length = information.length, keys.cachedBytes(of: url, length) > 0 else { return nil }
         let version = Version(key: keys.key(of: url, information), validator: information.validator, length: length)
         guard let object = try? store.object(for: version) else { return nil }
-        var range = ByteRange(0, 0)
-        while true {
-            range.lower = object.present.firstCovered(from: range.upper, limit: length)
-            guard range.lower < length else { return nil }
-            let block = BlockSize.bytes(of: Int(range.lower / BlockSize.block), length: length)
-            range.upper = object.present.firstMissing(from: range.lower, limit: block.upper)
-            if range.count >= min(MirrorProof.least, length) { return MirrorProof.Block(object: object, range: range) }
+        return object.present.firstRun(ofAtLeast: min(MirrorProof.least, length)).map {
+            MirrorProof.Block(object: object, range: $0)
         }
     }
 
