@@ -1,3 +1,4 @@
+import CCurl
 import ReelCore
 import TestKit
 import Testing
@@ -33,6 +34,11 @@ import Testing
     }
 
     @Test(arguments: Part.all) func ends(_ part: Part) throws {
+        // Its time alone ends such an answer there.
+        let version = String(cString: curl_version())
+        if part.testDescription.contains("extension"), version.hasPrefix("libcurl/8.5.") {
+            try Test.cancel("libcurl 8.5 shows no byte of a chunk's extension")
+        }
         let server = try ScriptedServer { request in
             request.path == "/good" ? ServerStep.answer(body: "x") : [.raw(part.beginning), .repeated(part.text)]
         }
