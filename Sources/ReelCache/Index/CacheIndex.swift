@@ -7,8 +7,8 @@ import ReelThreads
 ///
 /// Each connection has its own lock. A thread that holds the write lock may take one leaf (a file's table of blocks,
 /// the data files in use, the quota, the metadata that waits), and under the read lock none. Only these two, the
-/// committer's and the evictor's are held over calls that wait for the disk; the page Architecture lists the leaves that are held over
-/// other system calls.
+/// committer's and the evictor's are held over calls that wait for the disk; the page Architecture lists the leaves
+/// that are held over other system calls.
 final class CacheIndex: Sendable {
     private final class Locked: Sendable {
         let connection: Lock<IndexConnection?>
