@@ -88,8 +88,8 @@ build-tests:  ## The program and its tests, as `make test` builds them
 	{ $(INSTALL_PACKAGES) $(TEST_PACKAGES) && Tests/unpack-packages $(UNPACKED_SERVERS) $(UNPACKED) && \
 	    Tests/install-python $(PYTHON_SERVERS); } & $(BUILD_DEBUG) --build-tests; built=$$?; wait $$! && exit $$built
 
-# Releases of Debian in whose roots all is built, tested and installed.
-RELEASES ?= bookworm trixie
+# Releases in whose roots all is built, tested and installed; Ubuntu's where its keyring is there.
+RELEASES ?= bookworm trixie $(if $(wildcard /usr/share/keyrings/ubuntu-archive-keyring.gpg),noble)
 test-system: deb test-long  ## The package in small systems of its own: installed, removed, booted, in containers and under Kodi (root), and all again in the roots of RELEASES
 	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)
 	Tests/System/deb .build/deb/*.deb
