@@ -122,6 +122,12 @@ enum FileServer: String, CaseIterable, Sendable {
                 DefaultRoot \(root)
                 ModulePath \(modules)
                 LoadModule mod_tls.c
+                <IfModule !mod_xfer.c>
+                LoadModule mod_xfer.c
+                </IfModule>
+                <IfModule !mod_ls.c>
+                LoadModule mod_ls.c
+                </IfModule>
                 TLSEngine on
                 TLSLog \(place)/log
                 TLSRequired on
