@@ -74,8 +74,8 @@ extension EndToEnd {
                         }
                     }
                     let lines = all.filter { !$0.contains("\"from\":\"cache\"") }
-                    // ffmpeg 7 reads a megabyte of an mp4 in a row, where older ones read some kilobytes. What is fetched
-                    // for a scan ends at a power of two, behind what the kernel reads ahead.
+                    // ffmpeg 7 reads a megabyte of an mp4 in a row, where older ones read some kilobytes. What is
+                    // fetched for a scan ends at a power of two, behind what the kernel reads ahead.
                     let served = bytes(all.filter { $0.contains("\"from\":\"cache\"") })
                     let isCheap = lines.count <= most.requests && bytes(lines) <= max(most.bytes, 3 * served)
                     let said = lines.map { $0.split(separator: "\"range\":").last ?? "" }
