@@ -50,9 +50,5 @@ package final class RawConnection {
     }
 
     /// Whether the other side closes it without another byte, within ten seconds.
-    package func isClosed() -> Bool {
-        var byte: UInt8 = 0
-        let count = recv(descriptor, &byte, 1, 0)
-        return count == 0 || count < 0 && errno == ECONNRESET
-    }
+    package func isClosed() -> Bool { [0, ECONNRESET].contains(end()) }
 }

@@ -8,11 +8,12 @@ extension Evictor {
     /// - Parameter isEnough: asked once nobody else makes any.
     func makeRoomAhead(unless isEnough: () -> Bool = { false }) {
         let failure = turn.take { () -> CacheError? in
+            guard quota.ahead > 0, disk.mayWriteIndex, !ahead.isPausing else { return nil }
             // Other programs may have freed as much since.
             quota.measure()
             let most = quota.ahead
             let wanted = most - quota.room
-            guard most > 0, wanted > 0, !isEnough(), disk.mayWriteIndex, !ahead.isPausing else { return nil }
+            guard most > 0, wanted > 0, !isEnough() else { return nil }
             do throws(CacheError) {
                 if try makeRoomAhead(wanted) < min(wanted / 2, quota.slack) { ahead.pause(.seconds(1)) }
                 return nil
