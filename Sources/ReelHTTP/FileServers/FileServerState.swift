@@ -17,8 +17,12 @@ struct FileServerState {
     /// A lane that no handle uses, nil if there is no memory.
     /// - Parameter isNew: without a connection.
     mutating func freeLane(isNew: Bool) -> SessionLane? {
-        if !isNew {
-            for index in lanes.indices.reversed() where isKnownUniquelyReferenced(&lanes[index]) { return lanes[index] }
+        for index in lanes.indices.reversed() where isKnownUniquelyReferenced(&lanes[index]) {
+            if lanes[index].isOver {
+                lanes.remove(at: index)
+            } else if !isNew {
+                return lanes[index]
+            }
         }
         if lanes.count >= Self.mostLanes {
             for index in lanes.indices where isKnownUniquelyReferenced(&lanes[index]) {

@@ -5,13 +5,19 @@ import Glibc
 ///
 /// Many servers (ProFTPD, vsftpd and FileZilla by default) refuse a data connection that does not resume the session of
 /// its control connection. libcurl keeps sessions for each handle, or by host for all of a share, and connections apart
-/// from them: a handle could get the connection of one and the session of another.
+/// from them: a handle could get the connection of one and the session of another. From 8.12 on it resumes the oldest
+/// session that it has, so a lane is over with its first control connection.
 ///
 /// Belongs to the transport's thread.
 final class SessionLane {
     private let share: UnsafeMutableRawPointer
     /// The sockets of its connections.
     private var sockets: Set<curl_socket_t> = []
+    /// The greetings of its control connections.
+    private var greetings = 0
+
+    /// Whether the sessions in it belong to a control connection that has gone.
+    var isOver: Bool { greetings > 1 || greetings == 1 && sockets.isEmpty }
 
     /// nil: no memory.
     init?() {
@@ -38,4 +44,5 @@ final class SessionLane {
     }
 
     func opened(_ socket: curl_socket_t) { sockets.insert(socket) }
+    func greeted() { greetings += 1 }
 }

@@ -63,7 +63,7 @@ extension Transfer {
             // Servers take the name of a folder in LIST for options and patterns, and not in CWD.
             easy.set(CURLOPT_FTP_FILEMETHOD, asksFolder ? reel_ftp_single_cwd : reel_ftp_no_cwd)
             if isExplicit || place.scheme == "ftps" { easy.set(CURLOPT_USE_SSL, reel_require_tls) }
-            easy.lane = host.fileServer.freeLane(isNew: avoidsIdle || probe != nil)
+            easy.lane = host.fileServer.freeLane(isNew: avoidsIdle || needsConnection || probe != nil)
             easy.lane?.attach(to: easy)
             if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }
             // To the end of the file.
@@ -98,6 +98,14 @@ extension Transfer {
     func takeReply(_ line: UnsafeRawBufferPointer) -> Bool {
         answer.file.take(reply: line)
         if probe == nil { loop.watch?.answered(home, nil) }
+        if line.starts(with: "220 ".utf8), let lane = easy?.lane {
+            lane.greeted()
+            // curl found the connection of the lane dead, and opened another one.
+            if lane.isOver, route.place.scheme != "ftp", route.mayRepeat {
+                answer.verdict = .askOriginal
+                return false
+            }
+        }
         // The length, of a file that has become shorter: a server that has no byte to send confuses curl, which then
         // uses the connection again all the same. A date, which has the same code, is a larger number than any offset.
         if let range = request.range, range.lower > 0, line.starts(with: "213 ".utf8),

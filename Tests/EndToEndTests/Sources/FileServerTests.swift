@@ -259,6 +259,33 @@ extension EndToEnd {
             }
         }
 
+        @Test("Data connections behind a new control connection resume none of the old one's sessions")
+        func sessionsOfTheNextConnection() throws {
+            try withServer(.proftpd, []) { scene, server, root, source, options in
+                let film = GeneratedBytes(seed: 8)
+                let length: Int64 = 64 << 20
+                try writeFile(root + "/film.mkv", film.bytes(ByteRange(0, length)))
+                for name in ["first", "second"] { try writeFile("\(root)/\(name).mkv", name.utf8) }
+                let log = scene.work("requests")
+                let mount = try scene.mount(source, options + ["--request-log", log])
+                do {
+                    let file = try OpenDescriptor(mount.file("film.mkv"))
+                    // To cut a body off costs its control connection.
+                    for place in 1...6 {
+                        let offset = Int64(place * 7 % 8) << 23
+                        let bytes = try file.bytes(at: offset, count: 70_000)
+                        #expect(bytes.elementsEqual(film.bytes(ByteRange(offset, offset + 70_000))), "\(offset)")
+                    }
+                }
+                #expect(contents(mount.file("first.mkv")) == "first")
+                server.endSessions()
+                #expect(contents(mount.file("second.mkv")) == "second")
+                try mount.unmount()
+                let failed = (contents(log) ?? "").split(separator: "\n").filter { $0.contains("broke off") }
+                #expect(failed.isEmpty)
+            }
+        }
+
         /// rclone leaves links out.
         @Test("A folder comes whole over SFTP where the line has no room for it")
         func heldBack() throws {

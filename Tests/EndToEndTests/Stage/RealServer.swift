@@ -80,10 +80,20 @@ final class RealServer: Sendable {
         do { _ = try process.wait(within: .seconds(5)) } catch { Issue.record("\(error)") }
     }
 
+    /// Ends the sessions of a server that has a process for each.
+    func endSessions() {
+        for pid in children { kill(pid, SIGKILL) }
+        #expect(eventually(within: .seconds(15)) { children.isEmpty }, "sessions stay")
+    }
+
     /// Also the processes that it has started, such as nginx's workers.
     private func signalAll(_ number: Int32) {
-        let children = contents("/proc/\(process.pid)/task/\(process.pid)/children") ?? ""
-        for pid in [process.pid] + children.split(separator: " ").compactMap({ pid_t($0) }) { kill(pid, number) }
+        for pid in [process.pid] + children { kill(pid, number) }
+    }
+
+    private var children: [pid_t] {
+        (contents("/proc/\(process.pid)/task/\(process.pid)/children") ?? "").split(separator: " ")
+            .compactMap { pid_t($0) }
     }
 
     var requests: [Substring] { (contents(accessLog) ?? "").split(separator: "\n") }
