@@ -37,6 +37,11 @@ static inline CURLcode reel_set_data_callback(CURL *easy, CURLoption option, ree
 static inline CURLcode reel_set_socket_callback(CURL *easy, CURLoption option, reel_socket_callback value) {
     return (curl_easy_setopt)(easy, option, value);
 }
+static inline CURLcode reel_set_progress_callback(CURL *easy, curl_xferinfo_callback value, void *context) {
+    (curl_easy_setopt)(easy, CURLOPT_XFERINFODATA, context);
+    (curl_easy_setopt)(easy, CURLOPT_NOPROGRESS, 0L);
+    return (curl_easy_setopt)(easy, CURLOPT_XFERINFOFUNCTION, value);
+}
 static inline CURLcode reel_set_close_callback(CURL *easy, curl_closesocket_callback value) {
     return (curl_easy_setopt)(easy, CURLOPT_CLOSESOCKETFUNCTION, value);
 }
@@ -95,6 +100,11 @@ static inline void *reel_private(CURL *easy) {
 static inline bool reel_uses_libssh(void) {
     const char *version = curl_version_info(CURLVERSION_NOW)->libssh_version;
     return version != NULL && strncmp(version, "libssh/", 7) == 0;
+}
+
+// From 8.12.0 on libcurl keeps several TLS sessions of a server, and resumes the oldest (lib/vtls/vtls_scache.c).
+static inline bool reel_resumes_oldest_session(void) {
+    return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080C00;
 }
 
 // Only http and https, or only what file servers speak: by name from 7.85.0 on, which deprecates the bits that older

@@ -14,7 +14,7 @@ package final class ScriptedFileServer: Sendable {
     private let isStopped = Shared(false)
 
     /// - Parameters:
-    ///   - ending: the reply behind each body, which has come whole before.
+    ///   - ending: the reply behind each body, which has come whole before; empty for none.
     ///   - opening: the reply before each body. The server then knows no SIZE; nil if it does.
     ///   - place: a directory with `cert.pem` and `key.pem`: all is inside of TLS, and data come in the session of
     ///     their control connection alone, nil if without TLS.
@@ -110,7 +110,7 @@ package final class ScriptedFileServer: Sendable {
                 other.sendall(body)
                 if context: other.unwrap()
                 other.close()
-                reply(last)
+                if last: reply(last)
             reply(b"220 ready")
             for line in control.makefile("rb"):
                 word, _, rest = line.decode("latin-1").strip().partition(" ")

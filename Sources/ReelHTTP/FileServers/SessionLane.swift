@@ -11,13 +11,12 @@ import Glibc
 /// Belongs to the transport's thread.
 final class SessionLane {
     private let share: UnsafeMutableRawPointer
-    /// The sockets of its connections.
-    private var sockets: Set<curl_socket_t> = []
+    private let sockets = LaneSockets()
     /// The greetings of its control connections.
     private var greetings = 0
 
     /// Whether the sessions in it belong to a control connection that has gone.
-    var isOver: Bool { greetings > 1 || greetings == 1 && sockets.isEmpty }
+    var isOver: Bool { greetings > 1 || sockets.areClosed }
 
     /// nil: no memory.
     init?() {
@@ -28,8 +27,7 @@ final class SessionLane {
     }
 
     deinit {
-        // libcurl says goodbye to the server, and would wait two minutes for the answer of a silent one.
-        for socket in sockets { shutdown(socket, Int32(SHUT_RD)) }
+        sockets.leave()
         curl_share_cleanup(share)
     }
 
@@ -37,12 +35,41 @@ final class SessionLane {
     func attach(to easy: borrowing EasyHandle) {
         easy.set(CURLOPT_SHARE, context: share)
         reel_set_close_callback(easy.pointer) { context, socket in
-            context.map { Unmanaged<SessionLane>.fromOpaque($0).takeUnretainedValue() }?.sockets.remove(socket)
+            context.map { Unmanaged<LaneSockets>.fromOpaque($0).takeUnretainedValue() }?.closed(socket)
             return close(socket)
         }
-        easy.set(CURLOPT_CLOSESOCKETDATA, context: Unmanaged.passUnretained(self).toOpaque())
+        easy.set(CURLOPT_CLOSESOCKETDATA, context: Unmanaged.passUnretained(sockets).toOpaque())
     }
 
-    func opened(_ socket: curl_socket_t) { sockets.insert(socket) }
+    func opened(_ socket: curl_socket_t) { sockets.opened(socket) }
     func greeted() { greetings += 1 }
+}
+
+/// The sockets of a lane's connections. libcurl may close some when the lane has gone: it shuts a connection down
+/// beside others (`Curl_cshutdn_add` in lib/cshutdn.c).
+private final class LaneSockets {
+    private var open: Set<curl_socket_t> = []
+    private var wasOpened = false
+    /// Itself, where it outlives its lane.
+    private var own: LaneSockets?
+
+    /// Whether there were some.
+    var areClosed: Bool { wasOpened && open.isEmpty }
+
+    func opened(_ socket: curl_socket_t) {
+        wasOpened = true
+        open.insert(socket)
+    }
+
+    func closed(_ socket: curl_socket_t) {
+        open.remove(socket)
+        if open.isEmpty { own = nil }
+    }
+
+    /// Lives until they are closed.
+    func leave() {
+        // libcurl says goodbye to the server, and would wait two minutes for the answer of a silent one.
+        for socket in open { shutdown(socket, Int32(SHUT_RD)) }
+        if !open.isEmpty { own = self }
+    }
 }

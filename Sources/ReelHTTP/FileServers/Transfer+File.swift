@@ -66,6 +66,7 @@ extension Transfer {
             easy.lane = host.fileServer.freeLane(isNew: avoidsIdle || needsConnection || probe != nil)
             easy.lane?.attach(to: easy)
             if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }
+            easy.set(whetherToGoOn: isOnlyWaiting)
             // To the end of the file.
             if let range = request.range, range.lower > 0 { easy.set(CURLOPT_RANGE, "\(range.lower)-") }
         } else {
@@ -93,15 +94,23 @@ extension Transfer {
     }
 
     private static let usesLibssh = reel_uses_libssh()
+    private static let resumesOldest = reel_resumes_oldest_session()
+    /// What a server may take to say that a body has come whole, where curl waits a minute for it, and the loop with it
+    /// (`ftp_done` in lib/ftp.c), which asks once a second whether to go on.
+    private static let patience = Duration.milliseconds(500)
+
+    /// Whether all is here except the last word.
+    var waitsInVain: Bool { hasWholeBody && silence > Self.patience }
 
     /// Takes a line of the control connection. - Returns: whether curl shall go on.
     func takeReply(_ line: UnsafeRawBufferPointer) -> Bool {
         answer.file.take(reply: line)
         if probe == nil { loop.watch?.answered(home, nil) }
-        if line.starts(with: "220 ".utf8), let lane = easy?.lane {
+        if line.starts(with: "220 ".utf8), let lane = easy?.lane, route.place.scheme != "ftp", Self.resumesOldest {
             lane.greeted()
             // curl found the connection of the lane dead, and opened another one.
-            if lane.isOver, route.place.scheme != "ftp", route.mayRepeat {
+            if lane.isOver, route.mayRepeat {
+                needsConnection = true
                 answer.verdict = .askOriginal
                 return false
             }

@@ -48,6 +48,9 @@ struct EasyHandle: ~Copyable {
     func set(beforeRequest callback: reel_request_callback, context: UnsafeMutableRawPointer) {
         reel_set_request_callback(pointer, callback, context)
     }
+    func set(whetherToGoOn callback: curl_xferinfo_callback) {
+        reel_set_progress_callback(pointer, callback, Unmanaged.passUnretained(context).toOpaque())
+    }
     func set(_ option: CURLoption, _ callback: reel_socket_callback) {
         reel_set_socket_callback(pointer, option, callback)
     }

@@ -182,6 +182,11 @@ private func sendBody(
     return transfer.giveBody(to: UnsafeMutableRawBufferPointer(start: buffer, count: size * count))
 }
 
+/// CURLOPT_XFERINFOFUNCTION(3). - Returns: 1 to end the request.
+func isOnlyWaiting(
+    _ context: UnsafeMutableRawPointer?, _: curl_off_t, _: curl_off_t, _: curl_off_t, _: curl_off_t
+) -> Int32 { transfer(context)?.waitsInVain == true ? 1 : 0 }
+
 /// CURLOPT_DEBUGFUNCTION(3). It takes only the lengths of the bytes that it sees, as they may hold secrets.
 private func receiveRaw(
     _ easy: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,

@@ -251,6 +251,20 @@ import Testing
         #expect(empty.failure == nil && empty.heads.first?.contentLength == 0 && empty.bytes.isEmpty)
     }
 
+    /// libcurl waits a minute for it, and for no other request meanwhile.
+    @Test func aBodyThatCameWholeEndsAlsoWhereNothingIsSaidBehindIt() throws {
+        let server = try ScriptedFileServer(ending: "")
+        defer { server.stop() }
+        let origin = try origin()
+        defer { origin.shutdown() }
+        let start = ContinuousClock.now
+        for _ in 0..<2 {
+            let record = origin.fetch(server.url("film.mkv"))
+            #expect(record.failure == nil && record.bytes.elementsEqual(ScriptedFileServer.film))
+        }
+        #expect(ContinuousClock.now - start < .seconds(40))
+    }
+
     @Test(
         "A length that only the reply to RETR gives counts from the offset, and none above 16 TiB is believed",
         arguments: [Int64(ScriptedFileServer.length) - 131_072, BlockSize.longestFile - 131_071, .max])
