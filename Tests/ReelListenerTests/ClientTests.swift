@@ -2,6 +2,7 @@ import Glibc
 import ReelCore
 import ReelFilesystem
 import ReelListener
+import ReelThreads
 import TestKit
 import Testing
 
@@ -14,11 +15,12 @@ import Testing
 
     private static func withListener(
         _ filesystem: OneFile, patience: Duration = .seconds(600), documents: [String: ServedDocument] = [:],
-        credentials: (user: String, password: String)? = nil, _ body: (UInt16) throws -> Void
+        credentials: (user: String, password: String)? = nil, eachSecond: (@Sendable () -> Void)? = nil,
+        _ body: (UInt16) throws -> Void
     ) throws {
         let listener = try Listener(
             ListenSocket(.loopback("127.0.0.1", port: 0)), filesystem, documents: documents, calls: [:],
-            credentials: credentials, token: nil, patience: patience, onStop: {})
+            credentials: credentials, token: nil, patience: patience, eachSecond: eachSecond, onStop: {})
         defer {
             listener.stop()
             #expect(filesystem.counts == .none)
@@ -144,6 +146,54 @@ import Testing
                 #expect(ContinuousClock.now - start >= patience)
                 // Its request was whole in time.
                 #expect(begun.count + reading.receive(atLeast: (32 << 20) - begun.count).count >= 32 << 20)
+            }
+        }
+    }
+
+    @Test("A client that has gone before it was accepted, so that nobody knows its address, guesses no password")
+    func unknown() async {
+        await #expect(processExitsWith: .success) {
+            let gate = Monitor((isShut: false, isReached: false))
+            let eachSecond = { @Sendable in
+                gate.withLock { $0.isReached = $0.isShut }
+                gate.wait { $0.isShut ? nil : () }
+            }
+            let filesystem = try OneFile(length: 100, lends: true)
+            try ClientTests.withListener(filesystem, credentials: ("a", "b"), eachSecond: eachSecond) { port in
+                let ask = { (login: String) in
+                    let client = try RawConnection(port)
+                    client.send("HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\nAuthorization: \(login)\r\n\r\n")
+                    return client
+                }
+                gate.withLock { $0.isShut = true }
+                gate.wait { $0.isReached ? () : nil }
+                for _ in 0..<20 {
+                    let client = try ask("Basic eDp5")
+                    var reset = linger(l_onoff: 1, l_linger: 0)
+                    setsockopt(client.descriptor, SOL_SOCKET, SO_LINGER, &reset, socklen_t(MemoryLayout<linger>.size))
+                }
+                gate.withLock { $0.isShut = false }
+                for _ in 0..<20 {
+                    let answer = String(decoding: try ask("Basic YTpi").receive(atLeast: 12), as: UTF8.self)
+                    #expect(answer.hasPrefix("HTTP/1.1 200 "))
+                }
+            }
+        }
+    }
+
+    @Test("A body that nobody wants is refused before its end")
+    func longBody() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 1, lends: false)
+            try ClientTests.withListener(filesystem) { port in
+                for (lines, sent) in [("Content-Length: 99999999999", ""), ("Transfer-Encoding: chunked", "20000\r\n")]
+                {
+                    let client = try RawConnection(port)
+                    client.send("PUT /dav/film.mkv HTTP/1.1\r\nHost: localhost\r\n\(lines)\r\n\r\n\(sent)")
+                    if !sent.isEmpty { client.send(String(repeating: "x", count: 1 << 17)) }
+                    #expect(String(decoding: client.receive(), as: UTF8.self).hasPrefix("HTTP/1.1 403 "))
+                    #expect(client.isClosed())
+                }
             }
         }
     }

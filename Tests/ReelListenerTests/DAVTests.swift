@@ -87,7 +87,8 @@ import Testing
         arguments: [
             ("OPTIONS", "/dav/", 200), ("PUT", "/dav/x", 403), ("LOCK", "/dav/x", 403), ("PROPPATCH", "/dav/", 403),
             ("REPORT", "/dav/", 405), ("PROPFIND", "/dav/", nil), ("GET", "/dav/", nil), ("HEAD", "/files/", nil),
-            ("PROPFIND", "/files/", 405), ("OPTIONS", "/", 405), ("PUT", "/dav/../x", 405),
+            ("PROPFIND", "/files/", 405), ("OPTIONS", "/", 200), ("OPTIONS", "*", 200), ("OPTIONS", "/files/", 405),
+            ("PUT", "/dav/../x", 405),
         ] as [(String, String, Int?)])
     func methods(method: String, path: String, status: Int?) {
         let request = ServedRequest(method: method, target: path, headers: [])
@@ -99,26 +100,31 @@ import Testing
         #expect(headers["DAV"] == (status == 200 ? "1" : nil))
     }
 
-    private func text(_ list: DAVListing) -> String {
-        var (list, all) = (list, [UInt8]())
-        while let piece = list.next() { all += piece }
+    /// - Parameter ask: every member that no listing knows has seven bytes, unless it says otherwise.
+    private func text(
+        _ folder: ListedFolder, _ wanted: PropertyRequest, at path: String = "/dav/",
+        ask: @escaping DAVListing.Question = { _ in Attributes(inode: 5, isDirectory: false, length: 7, modified: 0) }
+    ) async -> String {
+        let root = DAVProperties(name: "", isDirectory: true, nil)
+        var list = DAVListing(path, root, folder, wanted, ask: ask) { _ in folder.forget() }
+        var all = [UInt8]()
+        while let piece = await list.next() { all += piece }
         return String(decoding: all, as: UTF8.self)
     }
 
     @Test("Members have the properties that are known, the others are 404, and no name writes markup")
-    func members() {
+    func members() async {
         let folder = ListedFolder([
             ("1 <&>\u{1}\u{FFFF}.mkv", Attributes(inode: 2, isDirectory: false, length: 5, modified: 1_700_000_000)),
             ("x", Attributes(inode: 3, isDirectory: true, length: 0, modified: 1_700_000_000)),
             ("new", Attributes(inode: 4, isDirectory: false, length: 0, modified: 0)), ("unknown.txt", nil),
         ])
-        let root = DAVProperties(name: "", isDirectory: true, nil)
         let wanted = PropertyRequest.some([
             PropertyName("DAV:", "getcontentlength"), PropertyName("DAV:", "getetag"), PropertyName("a\"&", "b"),
             PropertyName("", "c"), PropertyName("other", "displayname"),
         ])
         let missing = "<D:getetag/><x:b xmlns:x=\"a&quot;&amp;\"/><c/><x:displayname xmlns:x=\"other\"/>"
-        let lines = text(DAVListing("/dav/a&b/", root, folder, wanted) { _ in folder.forget() }).split(separator: "\n")
+        let lines = await text(folder, wanted, at: "/dav/a&b/").split(separator: "\n")
         #expect(lines.count == 8)
         #expect(
             lines[2].hasPrefix("<D:response><D:href>/dav/a&amp;b/</D:href><D:propstat><D:prop><D:getcontentlength/>"))
@@ -130,27 +136,53 @@ import Testing
                 + "</D:response>")
         // Its length is not known yet.
         #expect(lines[5].contains("/new<") && lines[5].contains("<D:prop><D:getcontentlength/>"))
-        let all = text(DAVListing("/dav/", root, folder, .all) { _ in folder.forget() }).split(separator: "\n")
+        // No listing knows it: it is asked for.
+        #expect(lines[6].contains("/unknown.txt<") && lines[6].contains("<D:getcontentlength>7</"))
+        let all = await text(folder, .all).split(separator: "\n")
         #expect(
             all[3].contains("<D:displayname>1 &lt;&amp;&gt;??.mkv</D:displayname><D:resourcetype></D:resourcetype>"))
         #expect(all[3].contains("<D:getlastmodified>Tue, 14 Nov 2023 22:13:20 GMT</D:getlastmodified>"))
         #expect(all[3].contains("<D:getcontenttype>video/x-matroska</D:getcontenttype>"))
         #expect(all[4].contains("<D:href>/dav/x/</D:href>") && all[4].contains("<D:collection/>"))
-        let names = text(DAVListing("/dav/", root, folder, .names) { _ in folder.forget() }).split(separator: "\n")
+        let names = await text(folder, .names).split(separator: "\n")
         #expect(names[6].contains("<D:prop><D:displayname/><D:resourcetype/><D:getcontenttype/></D:prop>"))
         #expect(folder.counts.references == 0)
     }
 
+    @Test(
+        "Lengths that no listing has are asked for, a few at a time, until the origin fails",
+        arguments: [(nil, 0, 100), (.notFound, 100, 100), (.timedOut, 100, DAVListing.mostAsked)]
+            as [(VolumeError?, Int, Int)])
+    func lengths(failure: VolumeError?, unknown: Int, asked: Int) async {
+        let folder = ListedFolder(100) { ("film \($0).mkv", nil) }
+        let questions = Shared((now: 0, most: 0, all: Set<String>()))
+        let text = await text(folder, .all) { name throws(VolumeError) in
+            questions.change { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
+            questions.change { $0.all.insert(name) }
+            await Task.yield()
+            questions.change { $0.now -= 1 }
+            if let failure { throw failure }
+            return Attributes(inode: 5, isDirectory: false, length: 1 << 30, modified: 0)
+        }
+        let lines = text.split(separator: "\n").filter { $0.contains(".mkv</D:href>") }
+        #expect(Set(lines).count == 100)
+        #expect(lines.count { !$0.contains("<D:getcontentlength>1073741824</") } == unknown)
+        let (_, most, all) = questions.value
+        #expect(all.count == asked && most <= DAVListing.mostAsked, "\(all.count) asked, \(most) at a time")
+    }
+
     @Test("A folder of any length is sent in short pieces, made from a part of it each, every entry once")
-    func pieces() {
+    func pieces() async {
         let count = LongTests.many(100_000, elseOnly: 20_000)
         let folder = ListedFolder(count) { index in
             ("entry \(index)", Attributes(inode: 2, isDirectory: index % 9 == 0, length: Int64(index), modified: 0))
         }
         let root = DAVProperties(name: "", isDirectory: true, nil)
-        var list = DAVListing("/dav/", root, folder, .all) { _ in folder.forget() }
+        var list = DAVListing("/dav/", root, folder, .all, ask: { _ throws(VolumeError) in throw .failed }) { _ in
+            folder.forget()
+        }
         var (responses, before) = (0, 0)
-        while let piece = list.next() {
+        while let piece = await list.next() {
             #expect(piece.count < Client.piece + 4096)
             let looked = folder.counts.items - before
             #expect(looked <= FolderWalk.mostItems + 1, "\(looked) items")

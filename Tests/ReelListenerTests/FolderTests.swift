@@ -14,16 +14,16 @@ import Testing
         ("notes.txt", file(1)), ("x", Attributes(inode: 3, isDirectory: true, length: 0, modified: 1_700_000_000)),
     ])
 
-    private func text(_ pieces: some TextPieces) -> String {
+    private func text(_ pieces: some TextPieces) async -> String {
         var (pieces, all) = (pieces, [UInt8]())
-        while let piece = pieces.next() { all += piece }
+        while let piece = await pieces.next() { all += piece }
         return String(decoding: all, as: UTF8.self)
     }
 
     @Test("A page names folders first, and no name of an origin can write markup")
-    func page() {
+    func page() async {
         let folder = folder
-        let lines = text(FolderPage(["a&b"], folder) { _ in folder.forget() }).split(separator: "\n")
+        let lines = await text(FolderPage(["a&b"], folder) { _ in folder.forget() }).split(separator: "\n")
         #expect(lines[2].contains("<title>Index of /a&amp;b/</title>"))
         let pad = String(repeating: " ", count: 41)
         #expect(lines[4].hasSuffix("<pre><a href=\"../\">../</a>"))
@@ -38,10 +38,10 @@ import Testing
     }
 
     @Test("A playlist names films and music alone, in the order of their numbers, a line each")
-    func playlist() {
+    func playlist() async {
         let list = FolderPlaylist(.m3u, base: "http://h/files/a&b/", folder) { false }
         #expect(
-            text(list) == """
+            await text(list) == """
                 #EXTM3U
                 #EXTINF:-1,9 &amp;:"????.mkv
                 http://h/files/a&b/9%20&amp;%3A%22%0A%C2%85%E2%80%A8%E2%80%A9.mkv
@@ -50,7 +50,7 @@ import Testing
 
                 """)
         #expect(
-            text(FolderPlaylist(.xspf, base: "http://h/files/a&b/", folder) { false }) == """
+            await text(FolderPlaylist(.xspf, base: "http://h/files/a&b/", folder) { false }) == """
                 <?xml version="1.0" encoding="UTF-8"?>
                 <playlist version="1" xmlns="http://xspf.org/ns/0/">
                 <trackList>
@@ -61,10 +61,10 @@ import Testing
                 </playlist>
 
                 """)
-        let empty = text(FolderPlaylist(.xspf, base: "", ListedFolder.films(0)) { false })
+        let empty = await text(FolderPlaylist(.xspf, base: "", ListedFolder.films(0)) { false })
         #expect(empty.hasSuffix("<trackList>\n</trackList>\n</playlist>\n"))
         // A client that has gone gets no order.
-        #expect(text(FolderPlaylist(.m3u, base: "", folder) { true }).split(separator: "\n").count <= 3)
+        #expect(await text(FolderPlaylist(.m3u, base: "", folder) { true }).split(separator: "\n").count <= 3)
     }
 
     @Test("A page of any length is made in short pieces, from a part of the folder each, and names each entry once")

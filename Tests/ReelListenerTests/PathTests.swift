@@ -129,14 +129,19 @@ import Testing
     @Test(
         "A page of another site has nothing shown or fetched; a link that a person follows has",
         arguments: [
-            ("/files/film.mkv", "cross-site", nil, false), ("/files/", "cross-site", nil, false),
-            ("/api/v1/status", "cross-site", nil, false), ("/metrics", "cross-site", nil, false),
-            ("/files/film.mkv", "cross-site", "?1", true), ("/files/film.mkv", "same-site", nil, true),
-            ("/files/film.mkv", "same-origin", nil, true), ("/files/film.mkv", "none", "?1", true),
-            ("/files/film.mkv", nil, nil, true), ("/", "cross-site", nil, true),
-        ] as [(String, String?, String?, Bool)])
-    func embedding(path: String, site: String?, user: String?, isIn: Bool) {
-        let fields = [("Host", "localhost"), ("Sec-Fetch-Site", site), ("Sec-Fetch-User", user)]
+            ("/files/film.mkv", "cross-site", nil, "video", false), ("/files/", "cross-site", nil, "image", false),
+            ("/api/v1/status", "cross-site", nil, "empty", false), ("/metrics", "cross-site", nil, nil, false),
+            ("/files/film.mkv", "cross-site", nil, "document", false),
+            ("/files/film.mkv", "cross-site", "?1", "document", true),
+            ("/files/film.mkv", "cross-site", "?1", "iframe", false), ("/files/", "cross-site", "?1", nil, false),
+            ("/files/film.mkv", "same-site", nil, "video", true), ("/files/film.mkv", nil, nil, nil, true),
+            ("/files/film.mkv", "same-origin", nil, "video", true), ("/files/film.mkv", "none", "?1", "document", true),
+            ("/", "cross-site", nil, "empty", true),
+        ] as [(String, String?, String?, String?, Bool)])
+    func embedding(path: String, site: String?, user: String?, place: String?, isIn: Bool) {
+        let fields = [
+            ("Host", "localhost"), ("Sec-Fetch-Site", site), ("Sec-Fetch-User", user), ("Sec-Fetch-Dest", place),
+        ]
         let request = ServedRequest(
             method: "GET", target: path, headers: fields.compactMap { name, value in value.map { (name, $0) } })
         for reach in [Reach.loopback, .socket] {

@@ -5,7 +5,7 @@ import ReelFilesystem
 package protocol TextPieces: Sendable {
     /// Makes the next piece, of about `Client.piece` bytes at most, and in a time that a task may take. It is empty
     /// where entries were looked at that are not shown; nil at the end.
-    mutating func next() -> [UInt8]?
+    mutating func next() async -> [UInt8]?
 }
 
 /// A way through a directory, as it was at its opening, of which each step adds a piece to a text.
@@ -25,17 +25,18 @@ struct FolderWalk: Sendable {
         (self.directory, self.forget) = (directory, forget)
     }
 
-    /// Adds the lines of the next items. - Returns: whether there are no more; the next step begins again then.
+    /// Adds the lines of the next items. - Parameter line: nil where the item is the first of the next step.
+    /// - Returns: whether there are no more; the next step begins again then.
     mutating func add(
-        to text: inout [UInt8], withAttributes: Bool, _ line: (DirectoryItem) -> String
+        to text: inout [UInt8], withAttributes: Bool, _ line: (DirectoryItem) -> String?
     ) -> Bool {
         var (looked, next, isOver) = (0, offset, true)
         directory.items(from: offset, withAttributes: withAttributes) { item in
-            guard text.count < Client.piece, looked < Self.mostItems else {
+            guard text.count < Client.piece, looked < Self.mostItems, let line = line(item) else {
                 isOver = false
                 return false
             }
-            text += line(item).utf8
+            text += line.utf8
             if let entry = item.entry { forget(entry.node) }
             (looked, next) = (looked + 1, item.nextOffset)
             return true

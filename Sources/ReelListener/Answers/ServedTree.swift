@@ -36,6 +36,14 @@ struct ServedTree: Sendable {
         return place
     }
 
+    /// What a member of a folder is, after a request where no listing says it.
+    func attributes(of name: String, in folder: NodeID) async throws(VolumeError) -> Attributes {
+        let forget = { @Sendable (entry: Entry) in filesystem.forget(entry.node, count: 1) }
+        let entry = try await call({ filesystem.lookup(name, in: folder, $0) }, undo: forget)
+        forget(entry)
+        return entry.attributes
+    }
+
     func forget(_ place: Place) {
         for node in place.nodes.reversed() { filesystem.forget(node, count: 1) }
     }

@@ -139,10 +139,10 @@ package struct Admission: Sendable {
     }
 
     /// Whether a page of another site wants to show it, or only to have it fetched. A link that a person follows is
-    /// no such request.
+    /// no such request, unless it leads into a frame.
     private func isEmbedded(_ request: ServedRequest) -> Bool {
-        request["sec-fetch-site"] == "cross-site" && request["sec-fetch-user"] != "?1"
-            && ServedPath(request.path) != .top
+        guard request["sec-fetch-site"] == "cross-site", ServedPath(request.path) != .top else { return false }
+        return request["sec-fetch-user"] != "?1" || request["sec-fetch-dest"] != "document"
     }
 
     /// The bearer token (RFC 6750), or a password: some clients know nothing else. Empty where there is none.

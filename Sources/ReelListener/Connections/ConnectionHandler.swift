@@ -9,6 +9,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let connections: Connections
     /// Within this long a request has to be complete, the next one has to follow, and a piece of a text to be taken.
     private let patience: TimeAmount
+    /// Whoever reaches the socket is of this machine.
+    private let isLocal: Bool
+    /// Who sends the requests, nil if that is not known.
+    private var place: ClientPlace?
     private var head: HTTPRequestHead?
     /// The request's body, nil if it is too long.
     private var body: [UInt8]? = []
@@ -17,14 +21,18 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var task: Task<Void, Never>?
     private var timer: Scheduled<Void>?
 
-    init(_ site: Site, _ connections: Connections, patience: TimeAmount) {
+    init(_ site: Site, _ connections: Connections, isLocal: Bool, patience: TimeAmount) {
         self.site = site
+        self.isLocal = isLocal
         self.patience = patience
         self.connections = connections
     }
 
     func channelActive(context: ChannelHandlerContext) {
         connections.add(context.channel)
+        // The kernel no longer knows the client of a connection that was reset before it was accepted.
+        place = isLocal ? .thisMachine : context.remoteAddress?.ipAddress.flatMap { ClientPlace($0) }
+        if place == nil { return context.close(promise: nil) }
         waitForRequest(context)
         context.fireChannelActive()
     }
@@ -40,22 +48,24 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch unwrapInboundIn(data) {
         case .head(let head):
             body = []
-            if head.announcesLongBody {
-                // Its client waits with a body that nobody wants: the answer is there before it.
-                body = nil
-                return answer(head, context, goesOn: false)
-            }
             self.head = head
+            if (head.length ?? 0) > ServedCall.longestBody { return refuseBody(context) }
             guard head.wantsToBeTold else { return }
             let goOn = HTTPResponseHead(version: head.version, status: .continue)
             context.channel.writeAndFlush(HTTPServerResponsePart.head(goOn), promise: nil)
         case .body(let piece):
             guard head != nil else { return }
-            let isLonger = (body?.count ?? 0) + piece.readableBytes > ServedCall.longestBody
-            if isLonger { body = nil } else { body?.append(contentsOf: piece.readableBytesView) }
+            body?.append(contentsOf: piece.readableBytesView)
+            if (body?.count ?? 0) > ServedCall.longestBody { refuseBody(context) }
         case .end:
             if let head = head.take() { answer(head, context, goesOn: true) }
         }
+    }
+
+    /// Answers before the end of a body that nobody wants. The connection goes with it.
+    private func refuseBody(_ context: ChannelHandlerContext) {
+        body = nil
+        if let head = head.take() { answer(head, context, goesOn: false) }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
@@ -68,7 +78,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext, goesOn: Bool) {
         timer?.cancel()
         let channel = context.channel
-        guard connections.begin(channel) else { return context.close(promise: nil) }
+        guard let place, connections.begin(channel) else { return context.close(promise: nil) }
         let client = Client(
             channel: channel, connections: connections, patience: patience, version: head.version,
             isHead: head.method == .HEAD,
@@ -77,7 +87,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             method: head.method.rawValue, target: head.uri, headers: head.headers.map { ($0.name, $0.value) },
             isModern: head.version != .http1_0 && head.version != .http0_9)
         request.body = body
-        request.client = channel.remoteAddress?.ipAddress.flatMap { ClientPlace($0) } ?? .thisMachine
+        request.client = place
         body = []
         number += 1
         let number = number
@@ -113,8 +123,6 @@ extension HTTPRequestHead {
             && headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
     }
 
-    fileprivate var announcesLongBody: Bool { wantsToBeTold && (length ?? 0) > ServedCall.longestBody }
-
     /// Bytes of the body, nil where it says none.
-    private var length: Int64? { headers.first(name: "content-length").map { Int64($0) ?? .max } }
+    fileprivate var length: Int64? { headers.first(name: "content-length").map { Int64($0) ?? .max } }
 }

@@ -5,8 +5,8 @@ import ReelCore
 /// MD5.
 ///
 /// Nothing is kept of clients. A nonce is the time at which it was made, and a keyed hash of it; it is good for a day,
-/// for what changes something for five minutes, any number of times. So a request that somebody has heard may be sent
-/// again for as long, the same one only: what it brings was heard as well.
+/// for what changes something for five minutes, any number of times. So the login of a request that somebody has heard
+/// may be sent again for as long, for the same method and target, with other headers and another body.
 struct DigestLogin: Sendable {
     enum Outcome {
         case right

@@ -59,6 +59,7 @@ package final class Listener: Sendable {
             tree: ServedTree(filesystem: filesystem),
             admission: Admission(credentials: credentials, token: token, reach: socket.reach, origins: origins),
             documents: documents, calls: calls)
+        let isLocal = if case .socket = socket.reach { true } else { false }
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let bootstrap = ServerBootstrap(group: group)
             .childChannelOption(.socketOption(.so_sndbuf), value: Self.sendBuffer)
@@ -70,7 +71,8 @@ package final class Listener: Sendable {
                         withDecoderLimitConfiguration: Self.limits)
                     let queue = try pipeline.handler(type: HTTPServerPipelineHandler.self)
                     try pipeline.addHandler(RequestLimit(), position: .before(queue))
-                    try pipeline.addHandler(ConnectionHandler(site, connections, patience: TimeAmount(patience)))
+                    try pipeline.addHandler(
+                        ConnectionHandler(site, connections, isLocal: isLocal, patience: TimeAmount(patience)))
                 }
             }
         do {

@@ -131,7 +131,9 @@ struct Site: Sendable {
         let isWhole = !attributes.isDirectory || path.last == UInt8(ascii: "/")
         let list = DAVListing(
             String(decoding: path, as: UTF8.self) + (isWhole ? "" : "/"), first, directory, properties.wanted
-        ) { [tree] in
+        ) { [tree] name throws(VolumeError) in
+            try await tree.attributes(of: name, in: node)
+        } forget: { [tree] in
             tree.filesystem.forget($0, count: 1)
         }
         try await send(in: pages, to: client) { ServedAnswer(207, DAVMethod.headers, .pieces(list)) }
@@ -175,7 +177,7 @@ struct Site: Sendable {
         }
         let headers = [
             ("Content-Type", "text/html; charset=utf-8"), ("X-Content-Type-Options", "nosniff"),
-            ("Content-Security-Policy", "default-src 'none'"),
+            ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
         ]
         let page = FolderPage(names, directory) { [tree] in tree.filesystem.forget($0, count: 1) }
         try await send(in: pages, to: client) { ServedAnswer(200, headers, .pieces(page)) }
@@ -202,7 +204,7 @@ struct Site: Sendable {
     private func sendText(_ body: ServedAnswer.Body, to client: Client) async throws {
         if case .text(let bytes) = body { try await client.send(text: bytes) }
         guard case .pieces(var pieces) = body else { return }
-        while let piece = pieces.next() {
+        while let piece = await pieces.next() {
             try Task.checkCancellation()
             // Between two pieces, others get the thread.
             if piece.isEmpty { await Task.yield() }

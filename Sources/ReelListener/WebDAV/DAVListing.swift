@@ -84,12 +84,21 @@ struct DAVProperties: Sendable {
 struct DAVListing: TextPieces {
     private enum Part { case first, members, end }
 
+    /// Asks for what no listing says of a member.
+    typealias Question = @Sendable (_ name: String) async throws(VolumeError) -> Attributes
+    /// Members of one piece that are asked for, all at a time.
+    static let mostAsked = 16
+
     private let path: String
     private let first: DAVProperties
     private let wanted: PropertyRequest
     private var part = Part.first
     /// nil if no members are asked for.
     private var walk: FolderWalk?
+    private let ask: Question
+    /// Whether members without a length are asked for: rclone takes them for empty, and copies them so. No more once
+    /// the origin has failed.
+    private var asks: Bool
 
     /// - Parameters:
     ///   - path: of the entry, encoded; that of a folder ends in `/`.
@@ -97,15 +106,17 @@ struct DAVListing: TextPieces {
     ///   - forget: drops the reference that an item with an entry counts.
     init(
         _ path: String, _ first: DAVProperties, _ directory: (any DirectoryHandle)?, _ wanted: PropertyRequest,
-        forget: @escaping @Sendable (NodeID) -> Void
+        ask: @escaping Question, forget: @escaping @Sendable (NodeID) -> Void
     ) {
         self.path = path
         self.first = first
         self.wanted = wanted
+        self.ask = ask
+        asks = wanted.asksLength
         walk = directory.map { FolderWalk($0, forget: forget) }
     }
 
-    mutating func next() -> [UInt8]? {
+    mutating func next() async -> [UInt8]? {
         var text: [UInt8] = []
         switch part {
         case .first:
@@ -113,7 +124,7 @@ struct DAVListing: TextPieces {
             text += first.response(path, wanted).utf8
             part = .members
         case .members:
-            guard addMembers(&text) else { break }
+            guard await addMembers(&text) else { break }
             text += "</D:multistatus>\n".utf8
             part = .end
         case .end: return nil
@@ -122,11 +133,35 @@ struct DAVListing: TextPieces {
     }
 
     /// - Returns: whether there are no more.
-    private mutating func addMembers(_ text: inout [UInt8]) -> Bool {
-        let (path, wanted) = (path, wanted)
-        return walk?.add(to: &text, withAttributes: true) { item in
-            let member = DAVProperties(name: item.name, isDirectory: item.isDirectory, item.entry?.attributes)
-            return member.response(path + reference(item.name) + (item.isDirectory ? "/" : ""), wanted)
-        } ?? true
+    private mutating func addMembers(_ text: inout [UInt8]) async -> Bool {
+        let list = self
+        var unknown: [String] = []
+        let isOver = walk?.add(to: &text, withAttributes: true) { item in
+            guard list.asks, item.entry == nil, !item.isDirectory, !item.isLink else {
+                return list.response(item.name, isDirectory: item.isDirectory, item.entry?.attributes)
+            }
+            guard unknown.count < Self.mostAsked else { return nil }
+            unknown.append(item.name)
+            return ""
+        }
+        await withTaskGroup(of: (String, Result<Attributes, VolumeError>).self) { group in
+            for name in unknown {
+                group.addTask {
+                    do throws(VolumeError) { return (name, .success(try await list.ask(name))) } catch {
+                        return (name, .failure(error))
+                    }
+                }
+            }
+            for await (name, result) in group {
+                if case .failure(let error) = result, error != .notFound { asks = false }
+                text += response(name, isDirectory: false, try? result.get()).utf8
+            }
+        }
+        return isOver ?? true
+    }
+
+    private func response(_ name: String, isDirectory: Bool, _ attributes: Attributes?) -> String {
+        DAVProperties(name: name, isDirectory: isDirectory, attributes)
+            .response(path + reference(name) + (isDirectory ? "/" : ""), wanted)
     }
 }

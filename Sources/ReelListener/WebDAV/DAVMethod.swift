@@ -18,6 +18,9 @@ enum DAVMethod {
     /// nil for a method that looks at the place: GET and HEAD, and PROPFIND at `/dav/`.
     static func answer(_ request: ServedRequest, _ path: ServedPath) -> ServedAnswer? {
         if request.method == "GET" || request.method == "HEAD" { return nil }
+        // Of the server as a whole (RFC 9110, section 9.3.7). Windows asks the root, whatever folder it was given.
+        let isServer = path == .top || request.target == "*"
+        if request.method == "OPTIONS", isServer { return ServedAnswer(200, [("DAV", "1"), ("Allow", readable)]) }
         guard case .tree(_, _, .dav) = path else {
             return ServedAnswer(405, saying: "Only GET and HEAD work here.", [("Allow", "GET, HEAD")])
         }

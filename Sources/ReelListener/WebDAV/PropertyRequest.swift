@@ -7,6 +7,14 @@ package enum PropertyRequest: Equatable, Sendable {
     case names
     case some([PropertyName])
 
+    var asksLength: Bool {
+        switch self {
+        case .all: true
+        case .names: false
+        case .some(let names): names.contains { $0.isDAV("getcontentlength") }
+        }
+    }
+
     /// What is asked for, and whether of the members of a folder as well.
     package typealias Question = (wanted: PropertyRequest, isDeep: Bool)
 

@@ -5,10 +5,13 @@ import Testing
 
 /// The tree at `/dav/`, for WebDAV clients.
 @Suite struct ServedDAVTests {
-    @Test("rclone sees and copies the local tree by WebDAV, with the login alone, and writes nothing")
-    func rclone() throws {
+    /// The listing of apache2 rounds lengths.
+    @Test(
+        "rclone sees and copies the local tree by WebDAV, with the login alone, and writes nothing",
+        arguments: [RealServer.Kind.nginx, .apache2])
+    func rclone(_ origin: RealServer.Kind) throws {
         guard isProgram("rclone") else { try Test.cancel("rclone is not installed") }
-        try withServedTree { scene, root, serving in
+        try withServedTree(by: origin) { scene, root, serving in
             func rclone(_ words: [String], user: String = "ann") throws -> ChildProcess.End {
                 let password = try ChildProcess.run(["rclone", "obscure", "open sesame"]).output
                 return try ChildProcess.run(
@@ -89,18 +92,20 @@ extension EndToEnd {
 }
 
 /// Calls with a tree of odd names, and `reelfs serve` of it for the user `ann` with the password `open sesame`.
-private func withServedTree(_ body: (Scene, String, Serving) throws -> Void) throws {
-    guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
+private func withServedTree(
+    by kind: RealServer.Kind = .nginx, _ body: (Scene, String, Serving) throws -> Void
+) throws {
+    guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
     try withScene { scene in
         let root = scene.work("root")
         try makeOddTree(root, folder: "100% #1?", names: EndToEnd.ServerTests.oddNames)
-        // A full minute, as nginx's listing shows no seconds.
+        // A full minute, as listings show no seconds.
         let dated = try ChildProcess.run(["find", root, "-exec", "touch", "-d", "@1700000040", "{}", "+"])
         #expect(dated.status == 0, "\(dated.errors)")
         let login = scene.work("login")
         try writeFile(login, "username=ann\npassword=open sesame\n".utf8)
         chmod(login, 0o600)
-        let server = try RealServer(.nginx, root: root, place: scene.work("server"))
+        let server = try RealServer(kind, root: root, place: scene.work("server"))
         defer { server.stop() }
         try withServing(server.url, cache: scene.cache, ["--listen-credentials", login]) { try body(scene, root, $0) }
     }
