@@ -11,6 +11,8 @@ package protocol FileHandle: AnyObject, Sendable {
     var isLengthShown: Bool { get }
     /// Names the version for as long as the origin does; weak where only a weak tag names it, nil where nothing does.
     var entityTag: EntityTag? { get }
+    /// Names the resource whose bytes these are, whatever its version; nil where nothing does.
+    var resource: UInt64? { get }
     /// The date that the origin states for the version, in seconds since 1970; nil where it states none.
     var modified: Int64? { get }
 
@@ -31,6 +33,7 @@ extension FileHandle {
     package var length: Int64? { nil }
     package var isLengthShown: Bool { true }
     package var entityTag: EntityTag? { nil }
+    package var resource: UInt64? { nil }
     package var modified: Int64? { nil }
     package func passthroughFile() -> PassthroughFile? { nil }
     package func passthroughBegan() {}

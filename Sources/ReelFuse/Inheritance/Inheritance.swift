@@ -26,10 +26,19 @@ package struct Inheritance: Codable, Sendable {
         var length: Int64?
         var entityTag: String?
         var modified: Int64?
+        /// nil also where an earlier version of the program has left it.
+        var resource: UInt64?
 
         init(_ file: any FileHandle) {
             (length, modified) = (file.isLengthShown ? file.length : nil, file.modified)
-            entityTag = file.entityTag?.header
+            (entityTag, resource) = (file.entityTag?.header, file.resource)
+        }
+
+        /// Whether it may be the same. Where an origin names no versions, one length says little of two resources.
+        func agrees(with other: Version) -> Bool {
+            var other = other
+            if resource == nil || other.resource == nil { other.resource = resource }
+            return self == other
         }
     }
 

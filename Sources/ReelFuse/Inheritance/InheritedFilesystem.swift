@@ -84,9 +84,9 @@ final class InheritedFilesystem: Filesystem {
     private func open(_ file: InheritedFile, at node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
         guard file.length != nil else { return completion(.failure(.stale)) }
         filesystem.reopen(node) { [self] result in
-            guard case .success(let handle) = result, Inheritance.Version(handle) != file.inherited.version else {
-                return completion(result)
-            }
+            guard case .success(let handle) = result,
+                !Inheritance.Version(handle).agrees(with: file.inherited.version)
+            else { return completion(result) }
             filesystem.close(handle)
             completion(.failure(.stale))
         }

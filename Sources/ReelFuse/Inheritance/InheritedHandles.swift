@@ -87,6 +87,7 @@ final class InheritedFile: FileHandle {
     var length: Int64? { inherited.version.length }
     var modified: Int64? { inherited.version.modified }
     var entityTag: EntityTag? { inherited.version.entityTag.flatMap { EntityTag($0) } }
+    var resource: UInt64? { inherited.version.resource }
 }
 
 /// An open directory that the kernel has from an earlier process.

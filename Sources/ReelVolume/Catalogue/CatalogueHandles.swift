@@ -17,7 +17,9 @@ final class CatalogueFile: FileHandle {
 
     var wantsDirectIO: Bool { file.wantsDirectIO }
     var length: Int64? { file.length }
+    var isLengthShown: Bool { file.isLengthShown }
     var entityTag: EntityTag? { file.entityTag }
+    var resource: UInt64? { file.resource }
     var modified: Int64? { file.modified }
     func passthroughFile() -> PassthroughFile? { file.passthroughFile() }
     func passthroughBegan() { file.passthroughBegan() }

@@ -35,6 +35,8 @@ final class OpenFile: FileHandle {
 
     var modified: Int64? { remote.object.version.validator.lastModified }
 
+    var resource: UInt64? { inodeNumber(of: remote.object.version.key, in: 0) }
+
     /// Made of all that names the version in the cache.
     var entityTag: EntityTag? {
         let version = remote.object.version

@@ -154,6 +154,31 @@ extension EndToEnd {
             }
         }
 
+        @Test(
+            "A file whose name leads to another resource is stale where it was open, whatever the origin says of versions"
+        )
+        func moved() throws {
+            let films = [1, 2].map {
+                FileOrigin(.init(seed: $0, length: Self.length, entityTag: nil, lastModified: nil))
+            }
+            let server = try ScriptedServer(folderScript(["one.mkv": films[0], "two.mkv": films[1]]))
+            defer { server.stop() }
+            try withScene { scene in
+                let list = scene.work("list.m3u")
+                func write(_ name: String) throws {
+                    try writeFile(list, "#EXTM3U\n#EXTINF:1,film\n\(server.url("/\(name).mkv").text)\n".utf8)
+                }
+                try write("one")
+                let mount = try scene.mount(list)
+                let file = try OpenDescriptor(mount.file("film.mkv"))
+                #expect(try file.bytes(at: 0, count: 4096) == films[0].expectedBytes(ByteRange(0, 4096)))
+                try write("two")
+                let next = try scene.restart(mount)
+                #expect(throws: SystemFailure("pread", ESTALE)) { try file.bytes(at: 8 << 20, count: 4096) }
+                #expect(films[1].difference(inFile: next.file("film.mkv")) == nil)
+            }
+        }
+
         @Test("All mount points of a daemon go with it, each with its owner, and end one by one")
         func several() throws {
             let film = FileOrigin(length: 1 << 20)
