@@ -89,6 +89,9 @@ final class HeldOrigin: Transport, RequestControl {
         state.withLock { $0.sent[number].handle }.isCancelled
     }
 
+    /// A request as it came. - Parameter number: of the request, in their order.
+    func request(_ number: Int) -> OriginRequest { state.withLock { $0.sent[number].request } }
+
     /// Whether a request was promoted. - Parameter number: of the request, in their order.
     func isPromoted(_ number: Int) -> Bool { state.withLock { $0.sent[number].handle }.isPromoted }
 

@@ -14,8 +14,9 @@ package struct QuerySignature: Hashable, Sendable {
         /// The parameters that all URLs that it signs have.
         var marks: Set<String>
         var others: Set<String> = []
-        /// The prefix of all its parameters.
+        /// The prefix of all its parameters, and those with it that say what the resource is.
         var prefix: String?
+        var exceptions: Set<String> = []
     }
 
     private static let schemes = [
@@ -26,6 +27,16 @@ package struct QuerySignature: Hashable, Sendable {
         Scheme(marks: ["signature", "awsaccesskeyid"], others: ["expires", "x-amz-security-token"]),
         Scheme(marks: ["signature", "googleaccessid"], others: ["expires"]),
         Scheme(marks: ["signature", "key-pair-id"], others: ["expires", "policy", "hash-algorithm"]),
+        // Alibaba, version 4; 1.
+        Scheme(marks: ["x-oss-signature"], prefix: "x-oss-", exceptions: ["x-oss-process"]),
+        Scheme(marks: ["signature", "ossaccesskeyid"], others: ["expires", "security-token"]),
+        // Tencent.
+        Scheme(
+            marks: ["q-signature", "q-ak"],
+            others: [
+                "q-sign-algorithm", "q-sign-time", "q-key-time", "q-header-list", "q-url-param-list",
+                "x-cos-security-token",
+            ]),
         // Azure.
         Scheme(
             marks: ["sig", "sv", "se"],
@@ -68,7 +79,8 @@ package struct QuerySignature: Hashable, Sendable {
         }
         guard let scheme = schemes.first(where: { $0.marks.allSatisfy { values[$0] != nil } }) else { return nil }
         let kept = fields.filter { name, _ in
-            let isOfPrefix = scheme.prefix.map { name.hasPrefix($0) } ?? false
+            let isOfPrefix =
+                scheme.prefix.map { name.hasPrefix($0) && !scheme.exceptions.contains(name) } ?? false
             return !isOfPrefix && !scheme.marks.contains(name) && !scheme.others.contains(name)
         }.map(\.field)
         let text = url.origin + url.path + (kept.isEmpty ? "" : "?" + kept.joined(separator: "&"))
@@ -87,6 +99,9 @@ package struct QuerySignature: Hashable, Sendable {
         if let mark = scheme.marks.first, scheme.marks.count == 1, let text = values[mark] {
             let field = text.split(separator: "~").first { $0.hasPrefix("exp=") }
             return field.flatMap { decimal(String($0.dropFirst(4))) }
+        }
+        if let text = values["q-sign-time"] {
+            return percentDecoded(String(text)).split(separator: UInt8(ascii: ";")).last.flatMap { decimal($0) }
         }
         if let text = values["se"] {
             var cursor = ByteCursor(percentDecoded(String(text))[...])

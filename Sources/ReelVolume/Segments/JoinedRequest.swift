@@ -154,7 +154,7 @@ final class JoinedRequest: ForwardingReceiver {
         guard !state.withLock({ $0.isOver || $0.isStopped }) else { return end(.cancelled) }
         let piece = PieceRequest(
             part.piece, of: part.resource, range, key: key, isDemanded: isDemanded, reason: request.reason,
-            of: request.url, stallLimit: request.stallLimit, limit: request.limit, to: self)
+            of: request.url, stallLimit: request.stallLimit, limit: isDemanded ? nil : request.limit, to: self)
         guard let piece else { return end(.wrongAnswer("a key that is none")) }
         let current = RequestHandle(for: handle)
         state.withLock { ($0.current, $0.piece) = (current, part.piece.url) }

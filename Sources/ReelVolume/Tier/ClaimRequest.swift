@@ -28,6 +28,8 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     private let claims: TierClaims
     private var step = Step.look
     private var isConditional = false
+    /// The service refused a write, perhaps for its condition.
+    private var isRefused = false
     /// The age of the claim that was found, in seconds, nil if the service gives no dates; and the claim's content.
     private var age: Int64?
     private var words: [UInt8] = []
@@ -83,12 +85,14 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
         case (.write, nil) where isConditional && claims.condition == .kept: settle(isOthers: false)
         case (.write, nil) where isConditional && claims.condition == .unknown:
             write(.writeAgain, isConditional: true)
-        case (.write, nil): lookInAMoment()
+        case (.write, nil):
+            if isRefused { claims.condition = .useless }
+            lookInAMoment()
         case (.write, let failure?) where isConditional && failure.meaning.condition == .refused:
             claims.condition = .kept
             look(.look)
         case (.write, let failure?) where isConditional && failure.meaning.condition == .unknown:
-            claims.condition = .useless
+            isRefused = true
             write(isConditional: false)
         case (.writeAgain, nil):
             claims.condition = .useless

@@ -12,7 +12,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         case origin(upTo: Int64)
     }
 
-    private let request: OriginRequest
+    private var request: OriginRequest
     let handle: RequestHandle
     let receiver: any OriginReceiver
     private let version: Version
@@ -75,7 +75,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     // MARK: What its handle asks
 
     func start() {
-        if handle.isPromoted { isDemanded = true }
+        if handle.isPromoted { demand() }
         next()
     }
 
@@ -88,9 +88,15 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func promote() {
-        isDemanded = true
+        demand()
         limitWait()
         (read?.handle ?? part?.handle)?.promote()
+    }
+
+    /// All that it still asks for is asked for so.
+    private func demand() {
+        isDemanded = true
+        request.promote()
     }
 
     private func resume() {

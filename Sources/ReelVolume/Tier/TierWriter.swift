@@ -6,14 +6,21 @@ import ReelThreads
 /// Writes slices that have come whole from the origin into the tier, in the background, once a fleet. A slice that is
 /// not written costs another mount a request to the origin, and nothing else.
 final class TierWriter: Sendable {
-    private struct Entry {
+    fileprivate struct Entry {
         let object: CacheObject
         /// The first byte of the slice.
         let offset: Int64
-        /// The service had an error of its own (500), after which S3 wants the request made again.
-        var isRetry = false
+        var attempt = Attempt.first
 
         var count: Int64 { min(object.length - offset, TierSlice.size) }
+    }
+
+    fileprivate enum Attempt {
+        case first
+        /// The service had an error of its own (500), after which S3 wants the request made again.
+        case afterError
+        /// The service refused the request, perhaps for its condition: if this one works, for that.
+        case withoutCondition
     }
 
     private struct State {
@@ -103,11 +110,11 @@ final class TierWriter: Sendable {
         let slice = place.seal.slice(of: entry.object.version, at: entry.offset)
         guard let url = place.root.child(Array(slice.name.utf8), query: nil) else { return }
         let handle = RequestHandle()
-        let upload = SliceUpload(slice, entry.object, handle, isRetry: entry.isRetry, self)
+        let upload = SliceUpload(slice, entry.object, handle, entry.attempt, self)
         var request = OriginRequest(url: url, isDemanded: false, reason: .prefetch, stallLimit: .seconds(30))
         let isConditional = state.withLock { state in
             state.running.insert(handle)
-            return state.isConditional && !state.damaged.contains(slice.name)
+            return state.isConditional && entry.attempt != .withoutCondition && !state.damaged.contains(slice.name)
         }
         request.put(upload, isConditional: isConditional)
         upload.isConditional = isConditional
@@ -123,15 +130,14 @@ final class TierWriter: Sendable {
             switch failure {
             case nil:
                 state.writtenBytes += count
+                if upload.attempt == .withoutCondition { state.isConditional = false }
                 state.damaged.remove(upload.slice.name)
                 state.trouble = nil
             // Another mount has written it, or is just about to.
             case let failure? where failure.meaning.condition == .refused: state.trouble = nil
             case let failure? where upload.isConditional && failure.meaning.condition == .unknown:
-                state.isConditional = false
-                state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower))
-            case .status(500, _)? where !upload.isRetry:
-                state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower, isRetry: true))
+                state.queue.append(upload.entry(.withoutCondition))
+            case .status(500, _)? where upload.attempt == .first: state.queue.append(upload.entry(.afterError))
             // Its bytes have left the cache, or the mount ends.
             case .cancelled?: state.leftOutBytes += count
             default:
@@ -177,7 +183,7 @@ private final class SliceUpload: OriginReceiver, UploadBody, @unchecked Sendable
     let slice: TierSlice
     let object: CacheObject
     let handle: RequestHandle
-    let isRetry: Bool
+    let attempt: TierWriter.Attempt
     var isConditional = true
     private let writer: TierWriter
     /// The block that is sent now, sealed, and where it lies in the object.
@@ -185,9 +191,15 @@ private final class SliceUpload: OriginReceiver, UploadBody, @unchecked Sendable
     private var place = ByteRange(0, 0)
 
     init(
-        _ slice: TierSlice, _ object: CacheObject, _ handle: RequestHandle, isRetry: Bool, _ writer: TierWriter
+        _ slice: TierSlice, _ object: CacheObject, _ handle: RequestHandle, _ attempt: TierWriter.Attempt,
+        _ writer: TierWriter
     ) {
-        (self.slice, self.object, self.handle, self.isRetry, self.writer) = (slice, object, handle, isRetry, writer)
+        (self.slice, self.object, self.handle, self.attempt, self.writer) = (slice, object, handle, attempt, writer)
+    }
+
+    /// The same once more.
+    func entry(_ attempt: TierWriter.Attempt) -> TierWriter.Entry {
+        TierWriter.Entry(object: object, offset: slice.range.lower, attempt: attempt)
     }
 
     var length: Int64 { slice.objectLength }

@@ -18,6 +18,17 @@ import Testing
             ("Policy=ab&Signature=cd&Key-Pair-Id=K", nil, nil),
             ("Expires=1714566896&Signature=cd&Key-Pair-Id=K&Hash-Algorithm=SHA256", nil, 1_714_566_896),
             ("sv=2022-11-02&se=2024-05-01T12%3A34%3A56Z&sr=b&sp=r&sig=ab&snapshot=1", "snapshot=1", 1_714_566_896),
+            (
+                "x-oss-date=20240501T123456Z&x-oss-expires=60&x-oss-signature-version=OSS4-HMAC-SHA256"
+                    + "&x-oss-credential=a%2Fb&x-oss-process=video%2Fsnapshot&x-oss-signature=ab",
+                "x-oss-process=video%2Fsnapshot", 1_714_566_956
+            ),
+            ("OSSAccessKeyId=A&Expires=1714566896&Signature=ab&security-token=c", nil, 1_714_566_896),
+            (
+                "a=b&q-sign-algorithm=sha1&q-ak=A&q-sign-time=1714566000%3B1714566896&q-key-time=1714566000;1714566896"
+                    + "&q-header-list=host&q-url-param-list=&q-signature=ab",
+                "a=b", 1_714_566_896
+            ),
             ("X-Amz-Date=x&X-Amz-Expires=99999999999999999999&X-Amz-Signature=", nil, nil),
             ("X-Amz-Date=20249999T999999Z&X-Amz-Expires=1&X-Amz-Signature", nil, nil),
         ] as [(String, String?, Int64?)])

@@ -115,8 +115,12 @@ import Testing
             Simulation.sleep(.seconds(600))
             #expect(try time("one") < .seconds(1))
             #expect(claims.condition == .kept)
+            // As where keys have expired: it says nothing of conditions.
+            bucket.fault = .status(400)
+            _ = try time("two")
+            #expect(claims.condition == .kept)
             bucket.fault = .knowsNoCondition
-            let late = try time("two")
+            let late = try time("three")
             #expect(late < .seconds(1), "\(late)")
         }
     }

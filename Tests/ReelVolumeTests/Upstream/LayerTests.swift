@@ -62,6 +62,24 @@ import Testing
         }
     }
 
+    @Test func aRequestThatAReaderHasJoinedIsHeldBackNowhere() throws {
+        try withTier { layers, origin, bucket in
+            var request = Self.request
+            request.limit = RateLimit(RateSchedule(rate: 1000)) { 0 }
+            let ends = Ends()
+            let handle = layers.start(request, ends)
+            #expect(eventually { bucket.paths.count == 1 })
+            #expect(bucket.request(0).limit != nil)
+            handle.promote()
+            bucket.turn()
+            bucket.fail(0, .status(404, retryAfter: nil))
+            #expect(eventually { origin.paths.count == 1 })
+            #expect(origin.request(0).limit == nil && origin.request(0).isDemanded)
+            handle.cancel()
+            #expect(ends.first == .cancelled)
+        }
+    }
+
     @Test func aRequestThatIsCancelledBeforeItsStartAsksNoLayer() throws {
         try withTier { layers, origin, bucket in
             let (handle, ends) = (RequestHandle(), Ends())
