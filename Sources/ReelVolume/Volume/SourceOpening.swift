@@ -46,12 +46,15 @@ struct SourceOpening {
         return Opened(source: known)
     }
 
-    /// - Parameter address: of the source: a URL, or the path of a local file.
-    func open(_ address: String) throws(SourceError) -> Opened {
+    /// - Parameters:
+    ///   - address: of the source: a URL, or the path of a local file.
+    ///   - isMounted: the process before had it: that a list cannot be read now takes no file from those that have it
+    ///     open.
+    func open(_ address: String, isMounted: Bool = false) throws(SourceError) -> Opened {
         let own = own(address)
         let place = own?.root ?? ResourceURL(address).map { .url($0) } ?? .path(address)
         // A known source is mounted without waiting long: its listings are refreshed at the next look.
-        let known = remembered(own, place)
+        let known = remembered(own, place) ?? (isMounted ? mounted(place) : nil)
         let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
         let deadline = now() + limit
         // All pages of a root may take longer where nothing is remembered that could be mounted.
@@ -63,7 +66,9 @@ struct SourceOpening {
             return believed(Opened(source: source, listed: listed), known)
         case .failure(let failure):
             guard case .url(let url) = place else {
-                if case .unreachable = failure, !LocalFile.isThere(address) { throw .notFound(address) }
+                if case .unreachable = failure, known == nil, !LocalFile.isThere(address) {
+                    throw .notFound(address)
+                }
                 return try fallBack(known, place, failure.reason, .notUsable(address, failure.reason))
             }
             let reason = reason(of: failure, at: url)
@@ -147,6 +152,14 @@ struct SourceOpening {
         guard let own else { return remembered(place) }
         if services.store.hasListing(own.root.key) { return own }
         return services.wasFile ? own.file.flatMap { remembered(.url($0)) } : nil
+    }
+
+    /// A list as it was when it was mounted.
+    private func mounted(_ place: SourcePlace) -> (any Source)? {
+        guard case .path(let path) = place, services.store.hasListing(path),
+            let name = services.store.setting("kind"), let kind = kinds.first(where: { $0.kind == name })
+        else { return nil }
+        return kind.init(root: place)
     }
 
     /// The source that is remembered of the place, nil if none that could be mounted.

@@ -52,7 +52,7 @@ package final class Volume: Sendable {
                 volume.tree.refreshRoot()
                 return volume
             }
-            let opened = try opening.open(source)
+            let opened = try opening.open(source, isMounted: !asks)
             // A line of a page is about as long as its entry.
             services.giveBackMemory(after: opened.listed?.entries.footprint ?? 0)
             return Volume(opened, services, inode: inode)

@@ -179,6 +179,25 @@ extension EndToEnd {
             }
         }
 
+        @Test("A list that cannot be read at a restart takes nothing from those that have its files open")
+        func listAway() throws {
+            let film = FileOrigin(length: Self.length)
+            let server = try ScriptedServer(folderScript(["one.mkv": film]))
+            defer { server.stop() }
+            try withScene { scene in
+                let list = scene.work("list.m3u")
+                try writeFile(list, "#EXTM3U\n#EXTINF:1,film\n\(server.url("/one.mkv").text)\n".utf8)
+                let mount = try scene.mount(list)
+                let file = try OpenDescriptor(mount.file("film.mkv"))
+                #expect(try file.bytes(at: 0, count: 4096) == film.expectedBytes(ByteRange(0, 4096)))
+                #expect(rename(list, list + ".away") == 0)
+                let next = try scene.restart(mount, mayWarn: true)
+                let last = ByteRange(8 << 20, 8 << 20 + 4096)
+                #expect(try file.bytes(at: last.lower, count: 4096) == film.expectedBytes(last))
+                #expect(film.difference(inFile: next.file("film.mkv")) == nil)
+            }
+        }
+
         @Test("All mount points of a daemon go with it, each with its owner, and end one by one")
         func several() throws {
             let film = FileOrigin(length: 1 << 20)
@@ -232,19 +251,33 @@ extension EndToEnd {
 
         @Test("The files and folders of a catalogue stay open")
         func catalogue() throws {
-            let film = FileOrigin(length: 1 << 20)
-            let server = try filmServer(film)
+            // Of one that is whole the kernel reads the bytes by itself.
+            let (film, long) = (FileOrigin(length: 1 << 20), FileOrigin(length: Self.length, seed: 2))
+            let server = try ScriptedServer(folderScript(["film.mkv": film, "long.mkv": long]))
             defer { server.stop() }
             try withScene { scene in
                 let list = scene.work("all.toml")
                 try writeFile(list, "[[source]]\npath = \"a/b\"\nsource = \"\(server.address)\"\n".utf8)
                 var mount = try scene.mount(list)
                 let file = try OpenFile(mount.file("a/b/film.mkv"))
-                let folder = open(mount.file("a"), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                let folder = Glibc.open(mount.file("a"), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                 for _ in 0..<2 {
                     mount = try scene.restart(mount)
                     #expect(file.first == film.expectedBytes(ByteRange(0, 10)))
                     #expect(faccessat(folder, "b/film.mkv", R_OK, 0) == 0)
+                    #expect(film.difference(inFile: mount.file("a/b/film.mkv")) == nil)
+                }
+                // Another source for the catalogue, while a file of the first is open.
+                do {
+                    let open = try OpenDescriptor(mount.file("a/b/long.mkv"))
+                    let source = "source = \"\(server.address)\"\n"
+                    let other = "[[source]]\npath = \"a/b\"\ntimeout = \"41s\"\n\(source)"
+                    try writeFile(list, "\(other)[[source]]\npath = \"c\"\n\(source)".utf8)
+                    kill(mount.pid, SIGHUP)
+                    #expect(eventually { (try? names(in: mount.path).contains("c")) == true })
+                    mount = try scene.restart(mount)
+                    let middle = ByteRange(8 << 20, 8 << 20 + 4096)
+                    #expect(try open.bytes(at: middle.lower, count: 4096) == long.expectedBytes(middle))
                     #expect(film.difference(inFile: mount.file("a/b/film.mkv")) == nil)
                 }
                 file.close()
