@@ -20,10 +20,12 @@ struct Attachment {
     }
 
     /// Makes the mount and hands it over. In the foreground it returns when the mount has ended.
-    func run(_ ready: ReadyPipe?, _ manager: ServiceManager, _ signals: EndSignals) throws(Failure) {
+    /// - Returns: false where the daemon has begun to end meanwhile, and there is no mount.
+    func run(_ ready: ReadyPipe?, _ manager: ServiceManager, _ signals: EndSignals) throws(Failure) -> Bool {
         let mountpoint = configuration.request.mountpoint
         signals.keep()
-        let device = try make()
+        let (isMade, device) = try make()
+        if !isMade { return false }
         let socket = configuration.directory + "/control"
         let end = { @Sendable in
             try? Mountpoint.unmount(mountpoint, isLazy: true)
@@ -31,7 +33,10 @@ struct Attachment {
             if let device { try? ControlClient(path: socket).detach(device) }
         }
         signals.serve(reload: nil, end)
-        if let ready { return ready.say("ready") }
+        if let ready {
+            ready.say("ready")
+            return true
+        }
         manager.tell(.ready("\(withoutQuery(configuration.request.source)) on \(mountpoint)"))
         do throws(Failure) {
             try awaitEnd(device)
@@ -45,6 +50,7 @@ struct Attachment {
         if access(socket, F_OK) == 0, (try? ControlClient(path: socket))?.ask(.status) == nil {
             throw .mount("the daemon of \(shown(mountpoint)) died, so its mount was removed")
         }
+        return true
     }
 
     /// Returns when the mount has ended. A restart leaves it to another daemon; a call to the mount waits for that one.
@@ -65,8 +71,8 @@ struct Attachment {
         }
     }
 
-    /// - Returns: the number of the mount.
-    private func make() throws(Failure) -> String? {
+    /// - Returns: whether the daemon has taken it, and the number of the mount.
+    private func make() throws(Failure) -> (isMade: Bool, device: String?) {
         let mountpoint = configuration.request.mountpoint
         let given = configuration.request.device
         let device = try Daemon.mounting(configuration) { options throws(MountError) in
@@ -79,8 +85,11 @@ struct Attachment {
         // The daemon's copies alone keep the mount alive.
         close(device.descriptor)
         defer { watcher?.close() }
-        if case .done? = answer { return device.number }
-        if given == nil { try? Mountpoint.unmount(mountpoint, isLazy: true) }
+        if case .done? = answer { return (true, device.number) }
+        if given == nil {
+            try? Mountpoint.unmount(mountpoint, isLazy: true)
+            if answer?.error == MountTable.ending { return (false, nil) }
+        }
         if case .refusal(let refusal)? = answer { throw .mount(refusal) }
         throw .mount(answer?.error ?? ControlClient.silence)
     }

@@ -48,8 +48,8 @@ enum Daemon {
         // From here on this process alone may have the mounts.
         if request.isSuccessor { signals.keep(isSuccessor: true) }
         let estate = request.isSuccessor ? try Estate(of: configuration) : nil
-        if estate == nil, let attachment = try Attachment(configuration) {
-            return try attachment.run(ready, manager, signals)
+        if estate == nil, let attachment = try Attachment(configuration), try attachment.run(ready, manager, signals) {
+            return
         }
         // The daemon before had the address.
         var entrance = estate == nil ? try opened.get() : plan.flatMap { successor($0, logger) }
@@ -58,8 +58,10 @@ enum Daemon {
             wiring = try Wiring(configuration, asks: estate == nil)
         } catch {
             // A daemon that began at the same time may have taken the cache.
-            guard estate == nil, let attachment = try Attachment(configuration) else { throw error }
-            return try attachment.run(ready, manager, signals)
+            guard estate == nil, let attachment = try Attachment(configuration),
+                try attachment.run(ready, manager, signals)
+            else { throw error }
+            return
         }
         let mounts = MountTable(configuration, wiring.volume, isOffline: wiring.isOffline)
         var control: ControlServer?
