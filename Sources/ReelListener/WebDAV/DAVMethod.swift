@@ -18,15 +18,16 @@ enum DAVMethod {
     /// nil for a method that looks at the place: GET and HEAD, and PROPFIND at `/dav/`.
     static func answer(_ request: ServedRequest, _ path: ServedPath) -> ServedAnswer? {
         if request.method == "GET" || request.method == "HEAD" { return nil }
-        // Of the server as a whole (RFC 9110, section 9.3.7). Windows asks the root, whatever folder it was given.
-        let isServer = path == .top || request.target == "*"
-        if request.method == "OPTIONS", isServer { return ServedAnswer(200, [("DAV", "1"), ("Allow", readable)]) }
-        guard case .tree(_, _, .dav) = path else {
+        let isDAV = if case .tree(_, _, .dav) = path { true } else { false }
+        // Also of the server as a whole (RFC 9110, section 9.3.7): Windows asks the root, whatever folder it was given.
+        if request.method == "OPTIONS", isDAV || path == .top || request.target == "*" {
+            return ServedAnswer(200, [("DAV", "1"), ("Allow", readable)])
+        }
+        guard isDAV else {
             return ServedAnswer(405, saying: "Only GET and HEAD work here.", [("Allow", "GET, HEAD")])
         }
         switch request.method {
         case "PROPFIND": return nil
-        case "OPTIONS": return ServedAnswer(200, [("DAV", "1"), ("Allow", readable)])
         case let method where writing.contains(method):
             return ServedAnswer(403, saying: "Nothing can be written here.", [("Allow", readable)])
         default: return ServedAnswer(405, saying: "This method is not known here.", [("Allow", readable)])

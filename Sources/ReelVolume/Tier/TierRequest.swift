@@ -33,7 +33,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private var isWhole = false
     /// The origin has sent the whole resource behind bytes of the tier.
     private var isTooMuch = false
-    private var isDemanded: Bool
+    private var isDemanded: Bool { request.isDemanded }
     private var hasHead = false
     private var isPaused = false
     /// Blocks that came while the receiver wanted none.
@@ -65,7 +65,6 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         (self.request, self.version, self.information) = (request, version, information)
         (self.handle, self.receiver, self.tier) = (handle, receiver, tier)
         rest = range.clamped(to: ByteRange(0, version.length))
-        isDemanded = request.isDemanded
     }
 
     private var transport: any Transport { tier.upstream.transport }
@@ -75,7 +74,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     // MARK: What its handle asks
 
     func start() {
-        if handle.isPromoted { demand() }
+        if handle.isPromoted { request.promote() }
         next()
     }
 
@@ -88,15 +87,9 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func promote() {
-        demand()
+        request.promote()
         limitWait()
         (read?.handle ?? part?.handle)?.promote()
-    }
-
-    /// All that it still asks for is asked for so.
-    private func demand() {
-        isDemanded = true
-        request.promote()
     }
 
     private func resume() {
@@ -159,7 +152,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         let part = (range: ByteRange(rest.lower, min(upper, rest.upper)), handle: RequestHandle(for: handle))
         (self.part, source) = (part, .tier)
         var request = request
-        (request.range, request.isDemanded) = (part.range, isDemanded)
+        request.range = part.range
         tier.below.start(part.handle, request, self)
     }
 
