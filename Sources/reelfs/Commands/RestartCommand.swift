@@ -22,6 +22,7 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
         let handover: Handover = try client.result(of: .describe)
         let words = handover.words
         ServiceManager.pass(handover.manager)
+        AWSProfile.adopt(handover.keys ?? [:])
         try DaemonLaunch.start(words.request(at: handover.mountpoint, words.options()), words)
         return 0
     }

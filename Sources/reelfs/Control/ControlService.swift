@@ -95,6 +95,7 @@ struct ControlService: Sendable {
         first.mountpoint = mountpoint
         var handover = Handover(configuration, device: nil, first)
         handover.manager = manager.socketName
+        handover.keys = AWSProfile.ownVariables()
         return .description(handover)
     }
 

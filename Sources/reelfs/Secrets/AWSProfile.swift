@@ -4,6 +4,12 @@ import ReelHTTP
 /// Reads keys and region from the places that AWS's own tools read: the environment, `~/.aws/credentials` and
 /// `~/.aws/config`.
 struct AWSProfile {
+    /// What of the environment names keys or a region.
+    static let variables = [
+        "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
+    ]
+
     private(set) var key: SigningKey?
     private(set) var region: String?
 
@@ -39,6 +45,17 @@ struct AWSProfile {
                     + "environment with `eval \"$(aws configure export-credentials --format env)\"`, or into a file: "
                     + "credentials=FILE")
         }
+    }
+
+    /// The values of `variables` that this process has, empty ones too.
+    static func ownVariables() -> [String: String] {
+        Dictionary(uniqueKeysWithValues: variables.compactMap { name in environment(name).map { (name, $0) } })
+    }
+
+    /// Takes the values of another process, unless this one has any of its own.
+    static func adopt(_ values: [String: String]) {
+        guard ownVariables().isEmpty else { return }
+        for name in variables { if let value = values[name] { setenv(name, value, 1) } }
     }
 
     /// A file of sections, `[name]`, and their lines, `key = value`.

@@ -110,14 +110,12 @@ extension EndToEnd {
         }
 
         /// Answers as `rclone serve s3` does: ranges with 200, no condition looked at; as AWS does: another region
-        /// first.
-        @Test("Keys sign for the service alone and are nowhere to be seen; a range with status 200 is read right")
-        func quirks() throws {
-            let film = FileOrigin(length: 900_000)
+        /// first. Its keys are AKIDEXAMPLE's of a session `sesame`.
+        private static func quirkyServer(_ film: FileOrigin) throws -> ScriptedServer {
             let listing =
-                "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>film.mkv</Key><Size>900000</Size>"
-                + "</Contents></ListBucketResult>"
-            let server = try ScriptedServer { request in
+                "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>film.mkv</Key>"
+                + "<Size>\(film.length)</Size></Contents></ListBucketResult>"
+            return try ScriptedServer { request in
                 guard request["authorization"]?.contains("Credential=AKIDEXAMPLE/") == true,
                     request["x-amz-security-token"] == "sesame"
                 else { return ServerStep.answer(403) }
@@ -136,6 +134,39 @@ extension EndToEnd {
                         ]), .body(film.expectedBytes(ByteRange(range.lower, upper))),
                 ]
             }
+        }
+
+        @Test("A restart without the keys goes on with those that stood in the mount's environment")
+        func restart() throws {
+            let film = FileOrigin(length: 900_000)
+            let server = try Self.quirkyServer(film)
+            defer { server.stop() }
+            try withScene { scene in
+                let home = ["HOME": scene.work("")]
+                let keys = [
+                    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "hunter2",
+                    "AWS_SESSION_TOKEN": "sesame", "AWS_REGION": "eu-south-2",
+                ]
+                var mount = try scene.mount(
+                    "s3://films", ["--endpoint", server.address], environment: home.merging(keys) { $1 })
+                do {
+                    let file = try OpenDescriptor(mount.file("film.mkv"))
+                    // The keys go from one to the next.
+                    for _ in 1...2 { mount = try scene.restart(mount, environment: home) }
+                    #expect(try file.bytes(at: 0, count: Int(film.length)) == film.whole)
+                }
+                #expect(server.requests.allSatisfy { $0["authorization"]?.contains("/eu-south-2/") == true })
+                // One of its own, though it says nothing.
+                let end = try ChildProcess.run(
+                    [program, "restart", mount.path], environment: home.merging(["AWS_PROFILE": ""]) { $1 })
+                #expect(end.errors.contains("403"), "\(end)")
+            }
+        }
+
+        @Test("Keys sign for the service alone and are nowhere to be seen; a range with status 200 is read right")
+        func quirks() throws {
+            let film = FileOrigin(length: 900_000)
+            let server = try Self.quirkyServer(film)
             defer { server.stop() }
             try withScene { scene in
                 let file = scene.work("secret")
