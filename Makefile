@@ -38,11 +38,13 @@ UNPACKED_SERVERS = .build-servers
 UNPACKED         = proftpd-core proftpd-mod-crypto prometheus promtool?
 # What Debian's own programs have beside a position-independent one: all addresses are looked up at the start, and are
 # read-only from then on; and a name of the build, by which its symbols are found. No library is to call the program:
-# without names for that it is a twentieth smaller. No path holds the place of the tree. The linker is the toolchain's
-# own: GNU ld of Debian 13 leaves relro out.
+# without names for that it is a twentieth smaller. The linker is the toolchain's own: GNU ld of Debian 13 leaves relro
+# out. Two builds have the same bytes: no path holds the place of the tree, and modules of C headers are named without
+# the times of these, which are those of the checkout.
 HARDENED = -Xswiftc -use-ld=lld -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now -Xlinker --build-id=sha1 \
            -Xlinker --no-export-dynamic \
-           -Xswiftc -file-prefix-map -Xswiftc '$(CURDIR)=.' -Xcc '-ffile-prefix-map=$(CURDIR)=.'
+           -Xswiftc -file-prefix-map -Xswiftc '$(CURDIR)=.' -Xcc '-ffile-prefix-map=$(CURDIR)=.' \
+           -Xcc -Xclang -Xcc -fno-pch-timestamp
 RELEASE  = -c release --static-swift-stdlib --product reelfs $(HARDENED)
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
