@@ -124,19 +124,18 @@ private func urlStart(_ bytes: [UInt8]) -> Int? {
 /// program's name, of a source user and password.
 /// - Parameters:
 ///   - argument: need not be UTF-8.
-///   - previous: the argument before, which may be the name of a long option.
+///   - previous: the argument before, which may be the name of an option.
 func secretRange(_ argument: [UInt8], after previous: String?) -> Range<Int>? {
-    if let previous, previous.hasPrefix("--"), let form = OptionTable[String(previous.dropFirst(2))]?.form,
-        let start = secretStart(argument, form)
-    {
+    if let form = previous.flatMap({ formOfValue(after: $0) }), let start = secretStart(argument, form) {
         return start..<argument.count
     }
     // Hides the rest of a list of options, too: escapes make the end of a value hard to find.
-    let starts = OptionTable.rows.compactMap { row -> Int? in
-        guard let form = row.form else { return nil }
-        let names = [row.name, String(row.name.map { $0 == "-" ? "_" : $0 })]
+    let forms = OptionTable.rows.map { ($0.name, $0.form) } + [("to", .key)]
+    let starts = forms.compactMap { name, form -> Int? in
+        guard let form else { return nil }
+        let names = [name, String(name.map { $0 == "-" ? "_" : $0 })]
         // Every one: the value behind the first may be a file's name, and that behind another a secret.
-        let values = names.flatMap { positions(of: $0 + "=", in: argument).map { $0 + row.name.utf8.count + 1 } }
+        let values = names.flatMap { positions(of: $0 + "=", in: argument).map { $0 + name.utf8.count + 1 } }
         return values.compactMap { value in secretStart(Array(argument[value...]), form).map { value + $0 } }.min()
     }
     if let start = starts.min() { return start..<argument.count }
@@ -145,6 +144,13 @@ func secretRange(_ argument: [UInt8], after previous: String?) -> Range<Int>? {
         return nil
     }
     return start..<at
+}
+
+/// What a word as `--header`, `-H`, or `--to` of `cache rekey` says of the next one.
+private func formOfValue(after word: String) -> ValueForm? {
+    if word == "--to" { return .key }
+    if word.hasPrefix("--") { return OptionTable[String(word.dropFirst(2))]?.form }
+    return OptionTable.rows.first { $0.letter.map { "-\($0)" == word } ?? false }?.form
 }
 
 /// The place of the secret in the value of an option of this form.

@@ -512,7 +512,9 @@ struct OptionTests {
             ("/é/tell --key=a", "--on-change", " --key=a"), ("--on-change=/tell \u{301}key", nil, " \u{301}key"),
             ("tell\tkey", "--token-command", "\tkey"), ("ro,token_command=a b,resolver=c d", "-o", " b,resolver=c d"),
             ("command:pass show films", "--encrypt", " show films"), ("encrypt=command:pass a", "-o", " a"),
-            ("file:/a b", "--encrypt", nil), ("/tell", "--resolver", nil),
+            ("file:/a b", "--encrypt", nil), ("/tell", "--resolver", nil), ("X-Key: secret", "-H", " secret"),
+            ("@/etc/token", "-H", nil), ("curl/8: a b", "-A", nil), ("command:pass a", "--to", " a"),
+            ("--to=command:pass a", nil, " a"), ("20G", "--to", nil),
             ("header=@/etc/h,header='X-Key: sesame'", "-o", " sesame'"),
             ("encrypt=file:/k,resolver=/r,encrypt=command:pass a,header=A: b", "-o", " a,header=A: b"),
         ])
