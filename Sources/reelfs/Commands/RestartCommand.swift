@@ -20,9 +20,11 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
             throw Failure.mount("the daemon belongs to another user (uid \(client.owner)), who alone can restart it")
         }
         let handover: Handover = try client.result(of: .describe)
-        let words = handover.words
+        if let refusal = handover.refusal { throw Failure.mount(refusal) }
+        var words = handover.words
+        words.predecessor = mount.attribute("user.reelfs.socket")
         ServiceManager.pass(handover.manager)
-        AWSProfile.adopt(handover.keys ?? [:])
+        LeftEnvironment.adopt(handover.environment ?? [:])
         try DaemonLaunch.start(words.request(at: handover.mountpoint, words.options()), words)
         return 0
     }
@@ -33,6 +35,6 @@ extension Handover {
     var words: MountWords {
         let all = options.filter { !$0.isEmpty }.map { GivenOption($0[0], $0.dropFirst().first) }
         let given = all.filter { !["config", "foreground"].contains(hyphenated($0.name)) }
-        return MountWords(source: source, mountpoint: mountpoint, given: given, isSuccessor: true)
+        return MountWords(source: source, mountpoint: mountpoint, given: given)
     }
 }

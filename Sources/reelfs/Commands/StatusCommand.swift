@@ -21,7 +21,12 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
             // Of all, those that have gone meanwhile are none.
             return status.error == nil || mountpoint != nil || mount.isOnTop ? status : nil
         }
-        if mountpoint == nil { all += try Self.servers(cacheDirectory) }
+        if mountpoint == nil {
+            do { all += try Self.servers(cacheDirectory) } catch {
+                // Where mounts have another directory, the usual one may be no good.
+                if cacheDirectory != nil { throw error }
+            }
+        }
         if json {
             sayJSON(all)
         } else {

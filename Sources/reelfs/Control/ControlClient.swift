@@ -33,6 +33,9 @@ final class ControlClient: Sendable {
     /// The user whose daemon it is.
     var owner: uid_t { peer(of: descriptor).user }
 
+    /// The daemon.
+    var process: pid_t { peer(of: descriptor).process }
+
     /// Connects. - Throws: where no daemon listens, or another user's.
     convenience init(path: String) throws(Failure) { try self.init(Self.connected(path), mounter: nil) }
 

@@ -78,24 +78,30 @@ struct ControlService: Sendable {
         }
     }
 
-    /// What the next daemon has to know; an error where it could not take the place of this one.
+    /// What the next daemon has to know, and why it cannot be one of the client's making.
     private func description(for client: any RequestClient) -> ControlAnswer {
-        if manager.socketName != nil {
-            // The new daemon is one of the client's control group, and not of the service's.
-            guard ServiceManager.isOfOurService(client.process) else {
-                return .error("the daemon is a service: `systemctl reload` restarts it")
-            }
-        } else if mount.options.foreground {
-            return .error("the daemon runs in the foreground, and its caller has to restart it")
-        }
         guard let mountpoint = mounts?.mountpoints.first else {
             return .error("the daemon has no mount")
         }
         var first = mount
         first.mountpoint = mountpoint
         var handover = Handover(configuration, device: nil, first)
+        // The standard one depends on the caller.
+        if !handover.options.contains(where: { $0.first.map(hyphenated) == "cache-dir" }),
+            let root = cutAtLastSlash(configuration.directory)?.above
+        {
+            handover.options.append(["cache-dir", root])
+        }
         handover.manager = manager.socketName
-        handover.keys = AWSProfile.ownVariables()
+        handover.environment = LeftEnvironment.own()
+        if manager.socketName != nil {
+            // The manager hears of it from its own processes alone.
+            if !ServiceManager.isOfOurService(client.process) {
+                handover.refusal = "the daemon is a service: `systemctl reload` restarts it"
+            }
+        } else if mount.options.foreground {
+            handover.refusal = "the daemon runs in the foreground, and its caller has to restart it"
+        }
         return .description(handover)
     }
 

@@ -22,7 +22,7 @@ enum Daemon {
     /// Serves until `umount`, SIGTERM or SIGINT. - Parameter ready: nil in the foreground.
     static func run(_ request: MountRequest, ready: ReadyPipe?) -> Int32 {
         // In the background, the process that started it speaks to the service manager, if there is one.
-        let speaks = ready == nil || request.isSuccessor
+        let speaks = ready == nil || request.predecessor != nil
         let manager = speaks ? ServiceManager.fromEnvironment() : ServiceManager(socketName: nil)
         do {
             try serve(request, ready: ready, manager)
@@ -39,15 +39,16 @@ enum Daemon {
     ) throws(Failure) {
         let source = withoutQuery(request.source)
         // Before the directory is left to which a path may be relative; a daemon that is there may have the address.
-        let opened = Result { () throws(Failure) in request.isSuccessor ? nil : try Entrance(request.options) }
+        let isSuccessor = request.predecessor != nil
+        let opened = Result { () throws(Failure) in isSuccessor ? nil : try Entrance(request.options) }
         let (configuration, signals) = try prepare(request, ready: ready, manager)
         let logger = configuration.logger
         // Files in which something is wrong end the restart, and not the mounts.
-        var plan = request.isSuccessor ? try EntrancePlan(request.options) : nil
+        var plan = isSuccessor ? try EntrancePlan(request.options) : nil
         try plan?.readToken(logger)
         // From here on this process alone may have the mounts.
-        if request.isSuccessor { signals.keep(isSuccessor: true) }
-        let estate = request.isSuccessor ? try Estate(of: configuration) : nil
+        if isSuccessor { signals.keep(isSuccessor: true) }
+        let estate = try request.predecessor.map { path throws(Failure) in try Estate(ofDaemonAt: path) }
         if estate == nil, let attachment = try Attachment(configuration), try attachment.run(ready, manager, signals) {
             return
         }

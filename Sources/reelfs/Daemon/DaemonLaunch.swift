@@ -46,7 +46,7 @@ enum DaemonLaunch {
         writeAll(input.writing, encodeLine(handed))
         close(input.writing)
         // One that has the mounts of another daemon already does not end by it.
-        let end = words.isSuccessor ? SIGINT : SIGTERM
+        let end = words.predecessor == nil ? SIGTERM : SIGINT
         switch wait(ready.reading, within: request.patience, or: interruption) {
         case .late:
             kill(child, end)
@@ -55,7 +55,7 @@ enum DaemonLaunch {
             kill(child, end)
             // The daemon undoes its work; the end of the pipe shows that it has ended.
             let last = wait(ready.reading, within: .seconds(5), or: -1)
-            guard words.isSuccessor else { throw .interrupted }
+            guard words.predecessor != nil else { throw .interrupted }
             if case .said("ready") = last { return }
             throw .restartInterrupted
         case .said("ready"): return

@@ -27,12 +27,13 @@ final class EndSignals: Sendable {
     /// Waits for no signal: for tests, which call `take`.
     init() {}
 
-    /// Before any other thread exists, so that all of them inherit the mask.
+    /// Before any other thread exists, so that all of them inherit the mask. What the caller ignores (nohup(1)) stays
+    /// ignored.
     convenience init(_ ready: ReadyPipe?) {
         self.init()
         var set = sigset_t()
         sigemptyset(&set)
-        for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
+        for number in [SIGTERM, SIGINT, SIGHUP] where !Self.isIgnored(signal: number) { sigaddset(&set, number) }
         pthread_sigmask(SIG_BLOCK, &set, nil)
         let signals = set
         // Never joined: it waits until the process ends.
@@ -44,6 +45,12 @@ final class EndSignals: Sendable {
                 take(number, ready)
             }
         }
+    }
+
+    private static func isIgnored(signal number: Int32) -> Bool {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
     }
 
     /// A mount begins. - Parameter isSuccessor: with those of another daemon.

@@ -8,8 +8,10 @@ struct Estate {
     /// Has the daemon leave its mounts, and returns when its cache is free. From then on this process serves them, or
     /// they end with it.
     /// - Throws: a sentence for the user: the daemon goes on.
-    init(of configuration: FilesystemConfiguration) throws(Failure) {
-        let daemon = try ControlClient(path: configuration.directory + "/control")
+    /// - Parameter path: of its socket.
+    init(ofDaemonAt path: String) throws(Failure) {
+        let daemon = try ControlClient(path: path)
+        ControlGroup.join(thatOf: daemon.process)
         var mounts = mounts
         let answer = daemon.leave { left in
             let descriptors = daemon.takeDescriptors(left.hasWatcher ? 2 : 1)

@@ -37,6 +37,8 @@ struct Handover: Codable {
     var options: [[String]]
     /// For `describe`: the service manager of the daemon, as in `NOTIFY_SOCKET`, nil if there is none.
     var manager: String?
-    /// For `describe`: `AWSProfile.variables` of the daemon; nil from a program that does not tell.
-    var keys: [String: String]?
+    /// For `describe`: `LeftEnvironment` of the daemon; nil from a program that does not tell.
+    var environment: [String: String]?
+    /// For `describe`: why the client cannot take the daemon's place.
+    var refusal: String?
 }

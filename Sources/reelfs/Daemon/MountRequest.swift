@@ -13,8 +13,8 @@ struct MountWords: Codable {
     var isSloppy = false
     /// mount(8), mount.fuse3 or automount is the caller.
     var isInFstab = false
-    /// A daemon serves the mount, and is to leave it to the one that reads this.
-    var isSuccessor = false
+    /// The socket of a daemon that serves the mount, and is to leave it to the one that reads this.
+    var predecessor: String?
 
     /// The options, and those of the file that `config` names.
     func options() throws(Failure) -> MountOptions {
@@ -32,7 +32,7 @@ struct MountWords: Codable {
         // Without those that `-s` ignores.
         let known = all.filter { OptionTable[hyphenated($0.name)] != nil }
         var request = MountRequest(source: source, mountpoint: path, options: options, given: known.map(\.absolute))
-        request.isSuccessor = isSuccessor
+        request.predecessor = predecessor
         guard let number = MountDevice.descriptor(in: mountpoint) else { return request }
         guard let device = MountDevice(given: descriptor ?? number) else {
             throw .mount("\(shown(mountpoint)) is not an open /dev/fuse")
@@ -53,8 +53,8 @@ struct MountRequest {
     var options: MountOptions
     /// A mount that the caller has made (`/dev/fd/N`), nil if it is to be made.
     var device: MountDevice?
-    /// A daemon serves the mount, and is to leave it to this one.
-    var isSuccessor = false
+    /// The socket of a daemon that serves the mount, and is to leave it to this one.
+    var predecessor: String?
     /// The options as given, those of a file first, with absolute paths.
     var given: [GivenOption] = []
 

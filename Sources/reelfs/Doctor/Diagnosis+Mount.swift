@@ -71,7 +71,8 @@ extension Diagnosis {
         if let failure = volume.cacheFailure {
             bad(
                 "the cache cannot be written: \(failure)",
-                "Free space on its disk, or repair the disk. Reads go on, and the mount recovers by itself.")
+                "Free space on its disk, or repair the disk. Reads go on, and the mount recovers by itself, or by "
+                    + "`reelfs restart` if its disk was like that when it began.")
         } else if volume.cacheCap == 0 {
             bad("the cache has no room on its disk", "Free some space; the mount recovers by itself.")
         } else {

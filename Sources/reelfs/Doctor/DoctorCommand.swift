@@ -204,18 +204,3 @@ extension Handover {
         return (own.source, own.words.given)
     }
 }
-
-/// `2h10m`, `45m`, `90`: one or more times, larger units first. In seconds.
-func playingTime(_ name: String, _ value: String) throws(Failure) -> Int64 {
-    var parts: [Substring] = []
-    var rest = value[...]
-    while let end = rest.firstIndex(where: { !$0.isNumber }) {
-        parts.append(rest[...end])
-        rest = rest[rest.index(after: end)...]
-    }
-    if !rest.isEmpty { parts.append(rest) }
-    var sum: Int64 = 0
-    for part in parts { sum += try duration(name, String(part)) }
-    guard sum > 0, sum < 1000 * 3600 else { throw .usage("option \(name) must be a time such as 2h10m, 45m or 90") }
-    return sum
-}

@@ -70,13 +70,13 @@ func size(_ name: String, _ value: String?, minimum: Int64 = 1) throws(Failure) 
     guard let bytes = byteSize(try text(name, value)), bytes >= minimum else {
         throw .usage("option \(name) must be \(expected)")
     }
-    guard bytes == 0 || bytes >= 512 || value?.utf8.last.map(isDigit) != true else {
+    guard bytes == 0 || bytes >= 1 << 20 || value?.utf8.last.map(isDigit) != true else {
         throw .usage("option \(name) must be \(expected); without a unit, \(bytes) are bytes")
     }
     return bytes
 }
 
-/// Digits and one of s (or nothing), m, h, d. In seconds.
+/// Digits and one of s (or nothing), m, h, d; once or more often, as in 1h30m. In seconds.
 func duration(
     _ name: String, _ value: String?, _ range: ClosedRange<Int64> = 0...100 * 365 * 86_400,
     _ expected: String = "a time such as 90, 5m, 12h or 30d"
@@ -84,7 +84,21 @@ func duration(
     let units: [String: Int64] = [
         "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400,
     ]
-    return try number(name, value, range, expected, units: units)
+    var rest = try text(name, value)[...]
+    var sum: Int64 = 0
+    repeat {
+        let digits = rest.prefix { $0.isNumber }
+        let part = digits + rest.dropFirst(digits.count).prefix { !$0.isNumber }
+        sum += try number(name, String(part), 0...range.upperBound, expected, units: units)
+        rest = rest.dropFirst(part.count)
+    } while !rest.isEmpty
+    guard range.contains(sum) else { throw .usage("option \(name) must be \(expected)") }
+    return sum
+}
+
+/// The length of a film. In seconds.
+func playingTime(_ name: String, _ value: String) throws(Failure) -> Int64 {
+    try duration(name, value, 1...1000 * 3600 - 1, "a time such as 2h10m, 45m or 90")
 }
 
 /// A rate, or rates by the time of day.

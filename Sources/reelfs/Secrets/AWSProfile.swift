@@ -47,17 +47,6 @@ struct AWSProfile {
         }
     }
 
-    /// The values of `variables` that this process has, empty ones too.
-    static func ownVariables() -> [String: String] {
-        Dictionary(uniqueKeysWithValues: variables.compactMap { name in environment(name).map { (name, $0) } })
-    }
-
-    /// Takes the values of another process, unless this one has any of its own.
-    static func adopt(_ values: [String: String]) {
-        guard ownVariables().isEmpty else { return }
-        for name in variables { if let value = values[name] { setenv(name, value, 1) } }
-    }
-
     /// A file of sections, `[name]`, and their lines, `key = value`.
     private struct File {
         let path: String

@@ -100,8 +100,10 @@ extension EndToEnd {
             }
         }
 
-        @Test("A mount is looked at with its own login, which is shown nowhere, also if the origin refuses it since")
-        func ownLogin() throws {
+        @Test(
+            "A mount is looked at with its own login, which is shown nowhere, also if the origin refuses it since",
+            arguments: [true, false])
+        func ownLogin(isForeground: Bool) throws {
             let film = Self.film
             let login = Lock("Basic am9lOmh1bnRlcjI=")
             let server = try ScriptedServer { request in
@@ -109,12 +111,15 @@ extension EndToEnd {
             }
             defer { server.stop() }
             try withScene { scene in
-                let mount = try scene.mount("http://joe:hunter2@127.0.0.1:\(server.port)/film.mkv")
-                let end = try doctor([mount.path])
+                let source = "http://joe:hunter2@127.0.0.1:\(server.port)/film.mkv"
+                let child = isForeground ? try ForegroundMount(scene, source).child : nil
+                defer { child?.signal(SIGTERM) }
+                if child == nil { try scene.mount(source) }
+                let end = try doctor([scene.mountpoint])
                 #expect(end.status == 0 && lines(end).contains(Self.ranged), "\(end)")
                 #expect(!end.output.contains("hunter2"))
                 login.withLock { $0 = "" }
-                let refused = try doctor([mount.path])
+                let refused = try doctor([scene.mountpoint])
                 #expect(refused.status == 1, "\(refused)")
                 #expect(sentences(refused).contains("The origin refused user and password"), "\(refused)")
             }

@@ -93,6 +93,26 @@ extension EndToEnd {
             }
         }
 
+        @Test("A signal that the caller ignores, as nohup(1) does, ends no mount")
+        func ignoredSignal() throws {
+            let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])
+            defer { server.stop() }
+            try withScene { scene in
+                let mount = try ForegroundMount(
+                    scene, server.url("/film.mkv").text, through: ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])
+                try #require(eventually { mount.log.contains("mounted") })
+                mount.child.signal(SIGHUP)
+                // Blocked, it would wait for the thread that takes signals (proc_pid_status(5)).
+                let blocked = contents("/proc/\(mount.child.pid)/status")?.split(separator: "\n")
+                    .first { $0.hasPrefix("SigBlk:") }
+                let mask = try #require(blocked?.split(separator: "\t").last.flatMap { UInt64($0, radix: 16) })
+                #expect(mask & 1 << (SIGHUP - 1) == 0 && mask & 1 << (SIGTERM - 1) != 0)
+                #expect(try readWhole(mount.file("film.mkv")).count == 5000)
+                mount.child.signal(SIGTERM)
+                #expect(try mount.child.wait().status == 0)
+            }
+        }
+
         @Test("Explain says which path it does not know, and of what no mount is")
         func strangers() throws {
             let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])

@@ -52,6 +52,12 @@ extension EndToEnd {
                 #expect(status.status == 0 && status.errors.isEmpty, "\(status)")
                 #expect(status.output.contains("answers only the user who mounted it (uid \(MountNamespace.user))"))
                 #expect(try space.run(words + ["top", space.theirs]).status == 0)
+                // In an environment whose own cache directory is no good.
+                let elsewhere = ["env", "XDG_CACHE_HOME=/dev/null"] + words
+                let restart = try space.run(elsewhere + ["restart", space.theirs], asUser: true)
+                #expect(restart.status == 0, "\(restart)")
+                let all = try space.run(elsewhere + ["status"], asUser: true)
+                #expect(all.status == 0 && all.output.contains(space.theirs), "\(all)")
                 #expect(try space.run(words + ["umount", space.theirs], asUser: true).status == 0)
                 #expect(space.mounts.isEmpty)
             }

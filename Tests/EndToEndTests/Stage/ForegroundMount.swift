@@ -5,11 +5,13 @@ struct ForegroundMount {
     let child: ChildProcess
     let path: String
 
+    /// - Parameter prefix: words before the program's own, which end with `exec`.
     init(
-        _ scene: Scene, _ source: String, _ options: [String] = [], environment: [String: String] = [:]
+        _ scene: Scene, _ source: String, _ options: [String] = [], through prefix: [String] = [],
+        environment: [String: String] = [:]
     ) throws {
         path = scene.mountpoint
-        let words = [program, "mount", source, path, "--foreground", "--cache-dir", scene.cache]
+        let words = prefix + [program, "mount", source, path, "--foreground", "--cache-dir", scene.cache]
         child = try ChildProcess(
             words + scene.keyOptions + options,
             environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 })

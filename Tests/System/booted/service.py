@@ -51,6 +51,17 @@ def reload(machine):
     equal((machine.mounts(), machine.show(SERVICE, "Result")), ({}, "success"), "after stop")
 
 
+def elsewhere(machine):
+    """A mount of fstab that a unit of one command restarts outlives that unit"""
+    machine.fstab(f"{machine.origin.url()} {FILMS} reelfs ro,nofail,_netdev")
+    machine.boot()
+    daemon = machine.daemon(FILMS)
+    machine.run("systemd-run", "--wait", "--collect", "reelfs", "restart", FILMS)
+    expect(machine.daemon(FILMS) not in (None, daemon), "the daemon is the same")
+    play(machine)
+    equal(machine.mounts(), {FILMS: machine.origin.url()}, "mounts")
+
+
 def crash(machine):
     """reelfs@.service after kill -9: started again by itself, without a dead mount in its way"""
     configure(machine)
@@ -116,6 +127,8 @@ def encrypted(machine):
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "start", SERVICE)
     play(machine)
+    machine.run("systemctl", "reload", SERVICE)
+    play(machine)
     machine.run("kill", "-9", machine.show(SERVICE, "MainPID"))
     wait_until(lambda: (machine.show(SERVICE, "NRestarts"), machine.show(SERVICE, "ActiveState")) == ("1", "active"),
                "the service comes back")
@@ -176,4 +189,4 @@ def levels(machine):
         equal(litter, [], f"litter of {unit}")
 
 
-CASES = [life, reload, crash, failure, stopped_early, patience, encrypted, of_user, levels]
+CASES = [life, reload, elsewhere, crash, failure, stopped_early, patience, encrypted, of_user, levels]
