@@ -414,7 +414,9 @@ final class TransferLoop {
 
     private func end(_ transfer: Transfer, _ failure: OriginFailure?) {
         switch failure {
-        case nil, .cancelled, .interrupted: break
+        case nil, .cancelled: break
+        // The place has begun to serve it.
+        case .interrupted where transfer.answer.isAccepted: break
         default: if transfer.route.isRemembered { redirects.forget(transfer.resource) }
         }
         transfers[transfer.id] = nil

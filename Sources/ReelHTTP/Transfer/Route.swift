@@ -2,7 +2,7 @@ import ReelCore
 
 /// The place that a request asks, and how it came there.
 ///
-///     remembered ──refused──▶ original ──redirected──▶ next ──redirected──▶ …
+///     remembered ──used up──▶ original ──redirected──▶ next ──redirected──▶ …
 ///                                 ▲──used up, twice at most──┘
 struct Route {
     /// The URL that the request asks before any redirect: its own or, of a bucket of AWS, that of the region.
@@ -76,7 +76,6 @@ struct Route {
     mutating func follow(_ target: ResourceURL) {
         visited.append(place.text)
         place = target
-        isRemembered = false
         isRedirected = true
     }
 

@@ -17,7 +17,7 @@ final class Transfer: GatedRequest {
         case redirected(ResourceURL)
         /// The place asks for a login that the transport can give.
         case logInAgain
-        /// The place that a redirect named no longer answers.
+        /// The place that a redirect named is of no use any more.
         case askOriginal
     }
 
@@ -210,6 +210,8 @@ final class Transfer: GatedRequest {
             return true
         case 300..<500 where isElsewhere(head["x-amz-bucket-region"]): verdict = .askOriginal
         case 300..<400 where !loop.configuration.followsRedirects: break
+        // It took a request before. A link that has ended may lead to a page that says so.
+        case 300..<400 where route.isRemembered: verdict = .askOriginal
         // 303 names another resource, to be read with GET, and so answers no other request.
         case 301, 302, 307, 308,
             303 where request.isReading:

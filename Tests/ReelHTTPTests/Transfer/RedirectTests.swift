@@ -73,6 +73,42 @@ import Testing
         }
     }
 
+    @Test func aPlaceThatRedirectsOnIsForgottenAndTheOriginalIsAskedAtOnce() throws {
+        let file = FileOrigin(length: 200_000)
+        let server = try ScriptedServer { request in
+            switch (request.target, request.number) {
+            case ("/film", let number): ServerStep.answer(302, [("Location", "/link?\(number)")])
+            case ("/link?0", 2...): ServerStep.answer(302, [("Location", "/ended")])
+            case ("/ended", _): ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html>")
+            default: file.answer(request)
+            }
+        }
+        try withTransport(to: server) { origin in
+            for _ in 0..<3 {
+                let record = origin.fetch(server.url("/film"), range)
+                #expect(record.failure == nil && record.bytes.elementsEqual(file.expectedBytes(range)))
+            }
+            let again = ["/film", "/link?3", "/link?3"]
+            #expect(server.requests.map(\.target) == ["/film", "/link?0", "/link?0"] + again)
+        }
+    }
+
+    @Test func aPlaceThatHangsUpWithoutAHeadIsForgotten() throws {
+        let file = FileOrigin(length: 200_000)
+        let isOver = Shared(false)
+        let server = try ScriptedServer { request in
+            if request.path == "/film" { return ServerStep.answer(302, [("Location", isOver.value ? "/new" : "/old")]) }
+            return request.path == "/old" && isOver.value ? [.close] : file.answer(request)
+        }
+        try withTransport(to: server) { origin in
+            #expect(origin.fetch(server.url("/film"), range).failure == nil)
+            isOver.set(true)
+            #expect(origin.fetch(server.url("/film"), range).failure != nil)
+            #expect(origin.fetch(server.url("/film"), range).failure == nil)
+            #expect(server.requests.last?.path == "/new")
+        }
+    }
+
     @Test func aPlaceWhoseHeadIsRefusedIsNotRemembered() throws {
         let server = try ScriptedServer { request in
             request.path == "/film"
