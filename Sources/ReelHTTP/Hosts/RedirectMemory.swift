@@ -11,11 +11,12 @@ struct RedirectMemory {
     init(limit: Int = 1024) { self.limit = limit }
 
     /// The place to ask instead of the request's own URL, nil if none. A request that asks whether the resource has
-    /// changed goes to its own URL: the remembered place may hold an older version.
+    /// changed goes to its own URL: the remembered place may hold an older version. So does one for a listing, a list
+    /// or a key: a login page looks like any other, and would be asked for from then on.
     mutating func place(for request: OriginRequest) -> ResourceURL? {
         if case .ifChanged = request.condition { return nil }
         let text = request.url.text
-        guard request.isReading, let known = places[text] else { return nil }
+        guard request.isReading, request.reason != .listing, let known = places[text] else { return nil }
         clock += 1
         places[text] = (known.place, clock)
         return known.place
@@ -23,7 +24,7 @@ struct RedirectMemory {
 
     /// Remembers that `place` answered the request, without credentials: the transport decides those for each request.
     mutating func remember(_ place: ResourceURL, for request: OriginRequest) {
-        guard request.isReading else { return }
+        guard request.isReading, request.reason != .listing else { return }
         let text = request.url.text
         guard place.text != text else { return forget(text) }
         clock += 1

@@ -124,6 +124,27 @@ import Testing
         }
     }
 
+    /// A login page has a status of 200, and may hold links.
+    @Test func aListingIsAskedForAtItsOwnURL() throws {
+        let server = try ScriptedServer { request in
+            switch (request.path, request.number) {
+            case ("/films/", 0): ServerStep.answer(302, [("Location", "/login")])
+            case ("/login", _): ServerStep.answer(body: "log in")
+            default: ServerStep.answer(body: "films")
+            }
+        }
+        try withTransport(to: server) { origin in
+            func list() -> [UInt8] {
+                let recorder = Recorder()
+                origin.start(OriginRequest(url: server.url("/films/"), reason: .listing), recorder)
+                return recorder.finished().bytes
+            }
+            #expect(list() == Array("log in".utf8))
+            #expect(list() == Array("films".utf8))
+            #expect(server.requests.map(\.path) == ["/films/", "/login", "/films/"])
+        }
+    }
+
     @Test func whetherItChangedIsAskedAtTheOriginal() throws {
         let file = FileOrigin(length: 200_000)
         let server = try ScriptedServer { request in
