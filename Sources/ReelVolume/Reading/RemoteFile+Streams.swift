@@ -58,8 +58,9 @@ extension RemoteFile {
         let now = decide { $0.start(handle, id) }
         if !now.isWanted { handle.cancel() }
         let isDemanded = isDemanded || now.isDemanded
-        let information = information
         let (url, planned, acceptsRanges) = ask { ($0.url, $0.ledger.reason(of: id), $0.ledger.acceptsRanges) }
+        let receiver = StreamReceiver(self, id, url, range)
+        let information = receiver.known
         // Of a file that grows each answer is of another version: its head shows which.
         let condition = growth == nil ? information.validator.ifRange.map { OriginRequest.Condition.ifRange($0) } : nil
         var request = OriginRequest(
@@ -70,7 +71,7 @@ extension RemoteFile {
         if acceptsRanges { request.stored = object.version }
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        services.origin.start(handle, request, StreamReceiver(self, id, request.url, range))
+        services.origin.start(handle, request, receiver)
     }
 
     // MARK: Events of streams

@@ -26,9 +26,9 @@ final class StreamReceiver: OriginReceiver {
     /// The URL as the request left.
     private let url: ResourceURL
     private let range: ByteRange
-    /// The version when the request was made. A file that grows is another one by the time of the answer, and what
-    /// comes of this one belongs to it.
-    private let known: ContentInformation
+    /// The version when the request was made. A file that grows is another one by the time of the answer, and a
+    /// mirror's is the source's once that was found to have the same bytes; what comes of this one belongs to it.
+    let known: ContentInformation
     private let state = Lock(State())
 
     init(_ file: RemoteFile, _ id: Ledger.StreamID, _ url: ResourceURL, _ range: ByteRange) {
@@ -48,7 +48,6 @@ final class StreamReceiver: OriginReceiver {
     func asked(_ place: AnswerPlace) { state.withLock { $0.place = place } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        let known = file.growth == nil ? file.information : known
         switch judge(head, to: url, asked: range, isConditional: false, known: known) {
         case .range:
             file.began(id, isWhole: false)

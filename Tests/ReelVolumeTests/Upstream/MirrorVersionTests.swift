@@ -188,6 +188,30 @@ import Testing
         #expect(fixture.store.objects().count == 1)
     }
 
+    @Test func whatAMirrorIsAskedForIsOfUseAlsoWhereTheSourceIsFoundToHaveTheSameMeanwhile() throws {
+        try withServices { services, _, _ in
+            let table = FileTable(services)
+            let url = ResourceURL("http://a/film.mkv")!
+            let (asked, date) = (ByteRange(0, 1000), Int64(1_700_000_000))
+            var information = ContentInformation(
+                length: 1 << 20, validator: Validator(entityTag: nil, lastModified: date, mirror: 5))
+            let file = try #require(try table.openNow(url, information))
+            let receiver = StreamReceiver(file, file.adopt(RequestHandle(), asked, isWhole: false), url, asked)
+            information.validator.mirror = 0
+            file.move(to: nil, information)
+            var head = ResponseHead(
+                status: 206,
+                headers: [
+                    ("Content-Range", "bytes 0-999/\(1 << 20)"), ("Content-Length", "1000"),
+                    ("Last-Modified", httpDateText(date)),
+                ], url: url)
+            head.mirror = 5
+            #expect(receiver.head(head) == nil)
+            receiver.ended(.cancelled)
+            table.close(file)
+        }
+    }
+
     /// The source gave the version before it went away.
     @Test(arguments: ["\"v1\"", "\"other\"", nil])
     func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes(_ tag: String?) throws {
