@@ -198,17 +198,21 @@ final class Transfer: GatedRequest {
         noteLogin(head)
         var verdict: Verdict?
         let failure = OriginFailure.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil))))
+        let isTaken = request.accepted.contains(head.status)
         switch head.status {
-        case _ where request.accepted.contains(head.status):
+        case 300..<500 where !isTaken && isElsewhere(head["x-amz-bucket-region"]): verdict = .askOriginal
+        // Before a receiver gets it that takes refusals, too.
+        case 401 where mayLogInAgain(head): verdict = .logInAgain
+        case _ where failure.meaning.mayBeExpired && route.mayBeUsedUp(head.status): verdict = .askOriginal
+        case _ where isTaken:
             if probe == nil { loop.watch?.answered(home, request) }
             if let failure = receiver.head(head) {
                 fail(failure)
                 return false
             }
             answer.accept(head, asked: request.range)
-            loop.accepted(self)
+            if head.status < 400 { loop.accepted(self) }
             return true
-        case 300..<500 where isElsewhere(head["x-amz-bucket-region"]): verdict = .askOriginal
         case 300..<400 where !loop.configuration.followsRedirects: break
         // It took a request before. A link that has ended may lead to a page that says so.
         case 300..<400 where route.isRemembered: verdict = .askOriginal
@@ -218,9 +222,6 @@ final class Transfer: GatedRequest {
             verdict = head["location"].map {
                 route.redirect(request, to: $0, from: host.name, isTooNarrow: isTooNarrow)
             }
-        case 401 where mayLogInAgain(head): verdict = .logInAgain
-        case _ where failure.meaning.mayBeExpired:
-            if route.mayBeUsedUp(head.status) { verdict = .askOriginal }
         default: break
         }
         answer.drain(verdict ?? .failed(failure))

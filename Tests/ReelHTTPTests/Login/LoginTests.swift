@@ -121,6 +121,18 @@ import Testing
         }
     }
 
+    @Test func aRefusalThatItsReceiverTakesIsAnsweredByALoginFirst() throws {
+        let server = try ScriptedServer(Self.digestScript(usesOfNonce: 5))
+        try withTransport(to: server) { origin in
+            var request = OriginRequest(url: server.url("/list", credentials: "me:secret"))
+            request.accepted = [200, 401]
+            let recorder = Recorder()
+            origin.start(request, recorder)
+            let record = recorder.finished()
+            #expect(record.heads.map(\.status) == [200] && record.bytes == Array("x".utf8))
+        }
+    }
+
     @Test func theNextNonceIsUsed() throws {
         let server = try ScriptedServer { request in
             let used = request["authorization"].map { LoginChallenge.parse($0) }?.first?.parameters

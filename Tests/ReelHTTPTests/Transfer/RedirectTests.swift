@@ -58,6 +58,27 @@ import Testing
         }
     }
 
+    @Test func aRefusalThatItsReceiverTakesIsForgottenLikeAnyOther() throws {
+        let server = try ScriptedServer { request in
+            switch (request.path, request.number) {
+            case ("/list", let number): ServerStep.answer(302, [("Location", "/place\(number)")])
+            case ("/place0", 1): ServerStep.answer(body: "here")
+            default: ServerStep.answer(404)
+            }
+        }
+        try withTransport(to: server) { origin in
+            for status in [200, 404, 404] {
+                var request = OriginRequest(url: server.url("/list"))
+                request.accepted = [200, 404]
+                let recorder = Recorder()
+                origin.start(request, recorder)
+                #expect(recorder.finished().heads.map(\.status) == [status])
+            }
+            let again = ["/place0", "/list", "/place3", "/list", "/place5"]
+            #expect(server.requests.map(\.path) == ["/list", "/place0"] + again)
+        }
+    }
+
     @Test func aPlaceThatCannotBeReachedIsForgotten() throws {
         let file = FileOrigin(length: 200_000)
         let away = try ScriptedServer(["/there": file])
