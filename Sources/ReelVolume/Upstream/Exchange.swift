@@ -201,7 +201,8 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             upstream.origins.resolved(request.url.origin)
             send(place.answer.url, place.answer.headers, attempt.condition)
         }
-        resolver?.place(of: request.url, after: refusal, answer)
+        let asker = Resolver.Asker(handle: handle, isDemanded: request.isDemanded, reason: request.reason)
+        resolver?.place(of: request.url, after: refusal, for: asker, answer)
     }
 
     /// What is asked before a place gets the request counts as silence, too.

@@ -23,6 +23,20 @@ final class Resolver: Sendable {
         let status: Int
     }
 
+    /// A request that needs a place.
+    struct Asker: Sendable {
+        let handle: RequestHandle
+        let isDemanded: Bool
+        let reason: OriginRequest.Reason
+
+        /// Players go first, then the others that wait for bytes. It may change while the question stands in line.
+        fileprivate var urgency: Int {
+            guard isDemanded || handle.isPromoted else { return 0 }
+            if handle.rank.isFirst { return 2 }
+            return reason == .probe ? 0 : 1
+        }
+    }
+
     typealias Waiter = @Sendable (Place?) -> Void
 
     fileprivate struct Known {
@@ -34,7 +48,10 @@ final class Resolver: Sendable {
 
     fileprivate struct Job {
         let question: PlaceQuestion
-        let deadline: Duration
+        var deadline: Duration
+        var askers: [Asker]
+
+        var urgency: Int { askers.map(\.urgency).max() ?? 0 }
     }
 
     fileprivate struct State {
@@ -73,9 +90,13 @@ final class Resolver: Sendable {
     /// Gives the place to ask for a file: at once if it is known, else on a thread of the resolver.
     /// - Parameters:
     ///   - refusal: that place is of no use any more.
+    ///   - asker: nil where all others go first.
     ///   - completion: gets nil if the resolver gave no answer.
-    func place(of url: ResourceURL, after refusal: Refusal? = nil, _ completion: @escaping Waiter) {
+    func place(
+        of url: ResourceURL, after refusal: Refusal? = nil, for asker: Asker? = nil, _ completion: @escaping Waiter
+    ) {
         let moment = now()
+        let askers = asker.map { [$0] } ?? []
         let (place, isNew, isOver) = state.withLock { state -> (Place?, Bool, Bool) in
             if state.isStopped { return (nil, false, true) }
             let key = ExactText(url.text)
@@ -88,11 +109,18 @@ final class Resolver: Sendable {
                 return (place, false, false)
             }
             state.known[key]!.waiting.append(completion)
-            guard !known.isAsked else { return (nil, false, false) }
+            guard !known.isAsked else {
+                if let job = state.jobs.firstIndex(where: { ExactText($0.question.url.text) == key }) {
+                    state.jobs[job].askers += askers
+                    // The newest one has all of its time. Those before it do not wait for longer than they may.
+                    state.jobs[job].deadline = moment + limit
+                }
+                return (nil, false, false)
+            }
             state.known[key]!.isAsked = true
             let reason: PlaceQuestion.Reason = known.place == nil ? .open : refusal == nil ? .expired : .failed
             let question = PlaceQuestion(url: url, reason: reason, status: refusal?.status)
-            state.jobs.append(Job(question: question, deadline: moment + limit))
+            state.jobs.append(Job(question: question, deadline: moment + limit, askers: askers))
             state.forget(beyond: Self.mostKnown)
             defer { state.threads = min(state.threads + 1, Self.mostThreads) }
             return (nil, state.threads < Self.mostThreads, false)
@@ -129,11 +157,13 @@ final class Resolver: Sendable {
 
     private func next() -> Job? {
         state.withLock { state in
-            if state.jobs.isEmpty || state.isStopped {
+            let urgencies = state.jobs.map(\.urgency)
+            // The oldest of the most urgent ones.
+            guard !state.isStopped, let most = urgencies.max(), let index = urgencies.firstIndex(of: most) else {
                 state.threads -= 1
                 return nil
             }
-            return state.jobs.removeFirst()
+            return state.jobs.remove(at: index)
         }
     }
 

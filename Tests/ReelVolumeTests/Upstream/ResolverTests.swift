@@ -36,6 +36,43 @@ import Testing
         #expect(finder.asked.map(\.reason) == [.open, .failed] && finder.asked.last?.status == 403)
     }
 
+    @Test func playersAreAskedForFirstAndLengthsLast() throws {
+        let (first, others) = (Gate(), Gate())
+        let finder = ScriptedFinder { question, number in
+            if number <= 4 { (number == 1 ? first : others).wait(within: .seconds(60)) }
+            return .success(PlaceAnswer(url: question.url))
+        }
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let resolver = Resolver(finder, timeout: .seconds(60), logger) { _, _ in }
+        defer { resolver.stop() }
+        defer { others.open() }
+        let answers = Monitor(0)
+        @discardableResult
+        func ask(_ name: String, _ reason: OriginRequest.Reason, by rank: LineRank = .reader) -> RequestHandle {
+            let handle = RequestHandle()
+            handle.rank = rank
+            let asker = Resolver.Asker(handle: handle, isDemanded: reason != .ahead, reason: reason)
+            resolver.place(of: ResourceURL("http://pages.invalid/\(name)")!, for: asker) { _ in
+                answers.withLock { $0 += 1 }
+            }
+            return handle
+        }
+        // All threads are busy; later one of them goes on.
+        for name in 0..<4 { ask("\(name)", .demand) }
+        #expect(eventually { finder.asked.count == 4 })
+        for name in ["ahead", "shared"] { ask(name, .ahead) }
+        ask("length", .probe)
+        let promoted = ask("promoted", .ahead)
+        ask("read", .demand)
+        ask("film", .demand, by: .player)
+        ask("shared", .demand, by: .beginner)
+        promoted.promote()
+        first.open()
+        _ = try #require(answers.wait(atMost: .seconds(30)) { $0 == 8 ? $0 : nil })
+        let asked = finder.asked.dropFirst(4).map { String($0.url.path.dropFirst()) }
+        #expect(asked == ["shared", "film", "promoted", "read", "ahead", "length"])
+    }
+
     @Test func anAnswerHoldsUntilItsEndAndAllWaitForTheNextOne() throws {
         let film = FileOrigin(length: 8 << 20)
         let links = ExpiringLinks(film)
