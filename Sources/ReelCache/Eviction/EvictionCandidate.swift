@@ -34,6 +34,20 @@ struct EvictionCandidate {
     var blocks: Range<Int> { extent * BlockSize.blocksPerExtent..<(extent + 1) * BlockSize.blocksPerExtent }
 }
 
+extension ArraySlice<EvictionCandidate> {
+    /// Takes from the front what goes in one transaction: opens and transfers wait for the index until it has gone, and
+    /// a file costs as much time as many bytes do. - Parameter wanted: no more than have these bytes.
+    mutating func takeBatch(_ wanted: Int64 = .max) -> [EvictionCandidate] {
+        var batch: [EvictionCandidate] = []
+        var sum: Int64 = 0
+        while batch.count < 256, sum < Swift.min(wanted, 64 << 20), let next = popFirst() {
+            batch.append(next)
+            sum += next.bytes
+        }
+        return batch
+    }
+}
+
 /// A search of the index that goes on where files stay that it has found: it ends once it has enough bytes, and all of
 /// these may be of one file that a mapping, or a handle of a lazily ended mount, still reads.
 struct EvictionSearch {
@@ -90,13 +104,15 @@ extension IndexConnection {
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         var sum: Int64 = 0
+        // Both edges are named, as the index of uses begins with them: the search ends at the limit.
         let sql = """
             SELECT e.object, e.extent, e.word, e.last_use, e.edge, o.length FROM extents e JOIN objects o \
             ON o.id = e.object WHERE \(text == nil ? "o.key NOT IN (SELECT key FROM pins)" : "o.key = ?") \
-            ORDER BY e.edge, e.last_use
+            \(limit == .max ? "" : "AND e.edge IN (0, 1) AND e.last_use < ? ")ORDER BY e.edge, e.last_use
             """
-        try query(sql, text.map { [key($0)] } ?? []) { row in
-            guard isClosed(row.integer(0)), row.integer(3) < limit else { return true }
+        let values: [Value] = (text.map { [key($0)] } ?? []) + (limit == .max ? [] : [.integer(limit)])
+        try query(sql, values) { row in
+            guard isClosed(row.integer(0)) else { return true }
             let extent = Int(clamping: row.integer(1))
             let bytes = BlockStates.bytes(
                 of: UInt64(bitPattern: row.integer(2)), inExtent: extent,

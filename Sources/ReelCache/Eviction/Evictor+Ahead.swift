@@ -54,9 +54,11 @@ extension Evictor {
                 open.append(OpenFile(object: object, holder: holder, file: file, blocks: blocks))
             }
         }
-        var freed = try evictClosed(closed, &search)
+        var freed: Int64 = 0
         // Also where a later one fails.
         defer { tally.bytes.add(freed, ordering: .relaxed) }
+        var rest = closed[...]
+        while !rest.isEmpty { freed += try evictClosed(rest.takeBatch(), &search) }
         freed += try withExtendedLifetime(open) { () throws(CacheError) in try discardAhead(open) }
         for one in open { one.holder?.noticeRemovals() }
         return freed

@@ -110,7 +110,7 @@ struct Evictor: Sendable {
             }
             freed += try evict(found, until: wanted + slack - freed, closedOnly: closedOnly, &search)
         }
-        if freed < wanted {
+        if freed < wanted, !closedOnly {
             freed += try evict(found, until: wanted - freed, isScarce: true, closedOnly: closedOnly, &search)
         }
         return freed
@@ -123,12 +123,7 @@ struct Evictor: Sendable {
         var freed: Int64 = 0
         var rest = candidates[...]
         while freed < goal, !rest.isEmpty {
-            var batch: [EvictionCandidate] = []
-            var sum: Int64 = 0
-            while freed + sum < goal, let next = rest.popFirst() {
-                batch.append(next)
-                sum += next.bytes
-            }
+            let batch = rest.takeBatch(goal - freed)
             freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly: closedOnly, &search)
         }
         return freed
@@ -192,8 +187,8 @@ struct Evictor: Sendable {
         var freed = try evictClosed(batch.filter { $0.file == nil }, evenPinned: evenPinned, &search)
         for (row, candidates) in Dictionary(grouping: batch.filter { $0.file != nil }, by: \.object) {
             guard let file = candidates[0].file else { continue }
-            let blocks = candidates.map(\.blocks)
             if !closedOnly, let object = files.held(row) {
+                let blocks = candidates.map(\.blocks)
                 let rest = scarce.map { $0 - freed }
                 if let holder = object.holder {
                     freed += holder.relinquish(blocks, scarce: rest, evenPinned: evenPinned)
@@ -203,7 +198,10 @@ struct Evictor: Sendable {
                     freed += try discard(blocks, of: file, unlessHeld: false, evenPinned: evenPinned)
                 }
             } else {
-                freed += try discard(blocks, of: file, unlessHeld: true, evenPinned: evenPinned)
+                let unused = candidates.filter { candidate in
+                    file.withBlocks { $0.states.lastUse(ofExtent: candidate.extent) } == candidate.lastUse
+                }
+                freed += try discard(unused.map(\.blocks), of: file, unlessHeld: true, evenPinned: evenPinned)
             }
         }
         tally.bytes.add(freed, ordering: .relaxed)
@@ -226,7 +224,8 @@ struct Evictor: Sendable {
     }
 
     /// Evicts extents of closed files: rows first, in one transaction, then the bytes. A file of which nothing is left
-    /// goes as a whole. - Parameter evenPinned: also what was pinned since it was found.
+    /// goes as a whole. What was used since it was found stays.
+    /// - Parameter evenPinned: also what was pinned since it was found.
     func evictClosed(
         _ batch: [EvictionCandidate], evenPinned: Bool = false, _ search: inout EvictionSearch
     ) throws(CacheError) -> Int64 {
@@ -245,13 +244,18 @@ struct Evictor: Sendable {
                         shared.append(id)
                         continue
                     }
+                    var gone: [Int] = []
                     for candidate in candidates {
-                        let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
-                        try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)
+                        let values: [Value] = [
+                            .integer(id), .integer(Int64(candidate.extent)), .integer(candidate.lastUse),
+                        ]
+                        try index.run("DELETE FROM extents WHERE object = ? AND extent = ? AND last_use = ?", values)
+                        if index.changes > 0 { gone.append(candidate.extent) }
                     }
+                    if gone.isEmpty { continue }
                     let left = try index.blocks(of: row).states.filledBytes
                     freed += row.cached - left
-                    emptied.append((row, candidates.map(\.extent), left == 0))
+                    emptied.append((row, gone, left == 0))
                     if left == 0 { try index.delete(id) } else { try index.setUnclean(id, cached: left) }
                 }
             }

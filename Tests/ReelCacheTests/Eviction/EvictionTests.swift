@@ -334,6 +334,29 @@ private final class Counter: Sendable {
         store.close()
     }
 
+    /// Opens and transfers wait while the index takes a transaction. What is used between two of them stays.
+    @Test func manySmallFilesGoInSeveralTransactions() throws {
+        let fixture = Fixture()
+        let first = try fixture.open()
+        for number in 0..<300 {
+            try first.fill(version("\(number)", blocks: 1, less: BlockSize.block - 100), [0])
+        }
+        first.close()
+        try IndexConnection(fixture.index).run("UPDATE extents SET last_use = 1")
+        let (transactions, use) = (Shared(0), Shared<(@Sendable () -> Void)?>(nil))
+        let store = try fixture.open(age: .seconds(3600)) { point in
+            guard point == .evictionPunched else { return }
+            transactions.change { $0 += 1 }
+            use.value?()
+        }
+        defer { store.close() }
+        store.committer.stop()
+        use.set { #expect(throws: Never.self) { try store.order(["299"], goesFirst: false) } }
+        withoutStartingChildren { store.commit() }
+        use.set(nil)
+        #expect(transactions.value == 2 && store.objects().map(\.key) == ["299"])
+    }
+
     @Test func fivePercentOfTheDiskStayFree() throws {
         let fixture = Fixture()
         // What is free for the cache and for others together.
