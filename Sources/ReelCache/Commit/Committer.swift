@@ -103,6 +103,7 @@ final class Committer: Sendable {
             } catch {
                 guard error != .closed else { return }
                 if error != .busy { disk.failed(error) }
+                releaseIdle()
                 thread.schedule(after: DiskHealth.longestPause / 6)
             }
         }
@@ -182,35 +183,64 @@ final class Committer: Sendable {
         // If a power loss brought bytes of a hole back, no quota would count them once the file counts as clean.
         for file in files.idle where file.hasFile && !file.isOpenEnded { _ = hasReachedDisk(file) }
         let removed = try index.write { (connection) throws(CacheError) -> [DataFile] in
-            let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
-            // Blocks that are not whole, or that a failed sync has lost, get no row.
-            for file in idle {
-                let (durable, isStray) = file.withBlocks { blocks in
-                    blocks.dropMemory()
-                    return (
-                        blocks.states.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable
-                    )
-                }
-                let isClean = !isStray || file.isOpenEnded || (try? file.punch(allBut: durable)) != nil
-                evictor.quota.release(file.withBlocks { $0.abandon(hasLeftovers: !isClean) })
-            }
-            let removed = idle.filter {
-                $0.row >= 0 && (files.isSuperseded($0.row) || $0.bytesOnDisk == 0 && $0.version.length > 0)
-            }
+            let idle = withoutStrays()
+            let removed = idle.filter(isToGo)
             try connection.transaction { () throws(CacheError) in
                 for file in removed { try connection.delete(file.row) }
                 for file in idle where file.row >= 0 { try connection.close(file) }
             }
             reached(.idleRowsCommitted)
-            for file in idle {
-                if file.hasFile { verified.keep(file) }
-                files.drop(file.row)
-            }
+            for file in idle { drop(file) }
             return removed
         }
         for file in removed {
             files.remove(file.name)
             evictor.quota.release(file.bytesOnDisk)
+        }
+    }
+
+    /// The closed files that wait for no row, once their bytes are gone that get none. Under the write lock.
+    private func withoutStrays() -> [DataFile] {
+        let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
+        // Blocks that are not whole, or that a failed sync has lost, get no row.
+        for file in idle {
+            let (durable, isStray) = file.withBlocks { blocks in
+                blocks.dropMemory()
+                return (
+                    blocks.states.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable
+                )
+            }
+            let isClean = !isStray || file.isOpenEnded || (try? file.punch(allBut: durable)) != nil
+            evictor.quota.release(file.withBlocks { $0.abandon(hasLeftovers: !isClean) })
+        }
+        return idle
+    }
+
+    /// Whether the row of a closed file goes with it.
+    private func isToGo(_ file: DataFile) -> Bool {
+        file.row >= 0 && (files.isSuperseded(file.row) || file.bytesOnDisk == 0 && file.version.length > 0)
+    }
+
+    private func drop(_ file: DataFile) {
+        if file.hasFile { verified.keep(file) }
+        files.drop(file.row)
+    }
+
+    /// The index takes nothing, perhaps for long. Where many files are closed, each of which has a descriptor, those go
+    /// whose rows are right as they are: the times of their last uses are lost, and a row stays unclean for the next
+    /// start.
+    private func releaseIdle() {
+        guard files.idle.count > Self.mostClosed else { return }
+        try? index.write { (connection) throws(CacheError) in
+            for file in withoutStrays() where !isToGo(file) {
+                if file.row >= 0 {
+                    // The next open takes both from the row.
+                    guard let row = try connection.row(file.row), row.cached == file.bytesOnDisk,
+                        row.isUnclean || !file.withBlocks({ $0.hasLeftovers })
+                    else { continue }
+                }
+                drop(file)
+            }
         }
     }
 }

@@ -159,6 +159,37 @@ private final class Listener: Sendable {
         store.close()
     }
 
+    /// A disk that turns read-only under a mount takes nothing for as long as that lives, and each file that stays has
+    /// a descriptor.
+    @Test func whereTheIndexTakesNothingManyClosedFilesLeaveAllTheSame() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        store.committer.stop()
+        let all = (0...Committer.mostClosed).map { version("\($0)", blocks: 1, less: BlockSize.block - 100) }
+        for version in all { try store.fill(version, [0]) }
+        store.commit()
+        try #require(store.files.all.isEmpty && store.usage.used == Int64(all.count) * 100)
+        try store.index.write { (index) throws(CacheError) in
+            for table in ["objects", "extents"] {
+                try index.run(
+                    "CREATE TRIGGER no_\(table) BEFORE UPDATE ON \(table) BEGIN SELECT RAISE(ABORT, 'no'); END")
+            }
+        }
+        for version in all { #expect(try store.object(for: version).holds(0)) }
+        try #require(store.files.idle.count == all.count)
+        store.commit()
+        #expect(store.failure != nil && store.files.all.isEmpty)
+        try store.index.write { (index) throws(CacheError) in
+            for table in ["objects", "extents"] { try index.run("DROP TRIGGER no_\(table)") }
+        }
+        // Nothing is lost or counted twice.
+        for version in all { #expect(try store.object(for: version).holds(0)) }
+        store.commit()
+        #expect(store.failure == nil && store.files.all.isEmpty)
+        #expect(store.usage.used == Int64(all.count) * 100)
+    }
+
     @Test func theCommitterWritesByItself() throws {
         let fixture = Fixture()
         let store = try fixture.open()
