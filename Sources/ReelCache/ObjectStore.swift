@@ -211,7 +211,11 @@ final class ObjectStore: Sendable {
                 }
                 try file.change { () throws(CacheError) in try file.descriptor.setLength(length) }
                 do throws(CacheError) {
-                    try index.set(wanted, file.name, of: file.row)
+                    try index.transaction { () throws(CacheError) in
+                        try index.set(wanted, file.name, of: file.row)
+                        // It may have been complete, and clean: no row covers what comes until the next commit.
+                        try index.setUnclean(file.row, cached: file.withBlocks { $0.states.durableBytes })
+                    }
                 } catch {
                     try file.change { () throws(CacheError) in try file.descriptor.setLength(known) }
                     throw error

@@ -215,6 +215,9 @@ struct BlockTable: Sendable {
         return room
     }
 
+    /// The disk still has bytes of blocks that have left.
+    mutating func leaveStrays() { hasLeftovers = true }
+
     /// The file has no holder any more: the blocks leave that the disk did not take.
     mutating func dropMemory() {
         for block in inFlight.filter({ $0.value.memory != nil }).keys { _ = leave(block) }

@@ -284,9 +284,14 @@ final class DataFile: Sendable {
 
     // MARK: Tidying
 
-    /// Punches out the bytes of these blocks.
+    /// Punches out the bytes of these blocks. Where the disk refuses that, the file does not count as clean.
     func punch(_ blocks: Range<Int>) throws(CacheError) {
-        try change { () throws(CacheError) in try descriptor.punch(blocks) }
+        do throws(CacheError) {
+            try change { () throws(CacheError) in try descriptor.punch(blocks) }
+        } catch {
+            withBlocks { $0.leaveStrays() }
+            throw error
+        }
     }
 
     /// Punches out all bytes outside of these blocks: leftovers of streams that were cut.

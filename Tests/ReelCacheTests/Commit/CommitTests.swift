@@ -121,6 +121,27 @@ private final class Listener: Sendable {
         store.close()
     }
 
+    /// No row covers the bytes any more, and the disk has them still: the next start or close tries again.
+    @Test func aDiscardWhoseHoleFailsLeavesTheFileUnclean() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        do {
+            let object = try store.fill(version(blocks: 4), 0..<4)
+            store.commit()
+            let readOnly = try Descriptor(try #require(fixture.objectFiles.first), O_RDONLY)
+            let number = dup2(readOnly.number, object.file.descriptor.number)
+            try #require(number >= 0)
+            #expect(throws: CacheError.system("fallocate", EBADF)) { try object.discard(1..<2) }
+        }
+        store.commit()
+        #expect(store.files.all.isEmpty && fixture.diskBytes == 4 * BlockSize.block)
+        let isUnclean = try store.index.read { (index) throws(CacheError) in
+            try index.first("SELECT unclean FROM objects") { $0.flag(0) }
+        }
+        #expect(isUnclean == true)
+    }
+
     @Test func aCommitThatWasNotToBeDurableMakesNoLaterOneSo() throws {
         let fixture = Fixture()
         let store = try fixture.open()

@@ -130,6 +130,25 @@ import Testing
         }
     }
 
+    /// It was complete, and its file clean.
+    @Test func aCrashLeavesNoBytesOfWhatCameBehindTheOldEnd() throws {
+        let fixture = Fixture()
+        let whole = version(blocks: 2)
+        var store = try fixture.open()
+        try store.fill(whole, 0..<2)
+        store.close()
+        store = try fixture.open()
+        store.committer.stop()
+        let object = try store.object(for: whole)
+        #expect(store.lengthen(object, to: long.length, long.validator) == .done)
+        try object.fill(100)
+        let image = try fixture.crashImage(of: store)
+        store.close()
+        let after = try image.open()
+        #expect(after.usage.used == 2 * BlockSize.block && image.diskBytes == 2 * BlockSize.block)
+        after.close()
+    }
+
     /// Readers of the old end meet its bytes, or learn that they have to wait.
     @Test func aReaderMeetsTheBytesOrMissesThem() throws {
         let fixture = Fixture()
