@@ -107,14 +107,15 @@ extension BlockTable {
     }
 
     /// Extents that were used since their rows were written, with that use.
-    mutating func takeUses() -> [(extent: Int, lastUse: Int64)] {
-        var result: [(extent: Int, lastUse: Int64)] = []
-        for extent in Array(states.extents)
-        where extent.lastUse != extent.writtenUse && extent.word(of: .durable) != 0 {
-            result.append((extent.number, extent.lastUse))
-            states.update(extent.number) { $0.writtenUse = $0.lastUse }
+    var unwrittenUses: [(extent: Int, lastUse: Int64)] {
+        states.extents.filter { $0.lastUse != $0.writtenUse && $0.word(of: .durable) != 0 }.map {
+            ($0.number, $0.lastUse)
         }
-        return result
+    }
+
+    /// Their rows have these uses now. One that came meanwhile is yet to be written.
+    mutating func setWritten(_ uses: [(extent: Int, lastUse: Int64)]) {
+        for use in uses { states.update(use.extent) { $0.writtenUse = use.lastUse } }
     }
 
     /// Whether all filled blocks of the extent are durable.

@@ -145,7 +145,7 @@ final class Committer: Sendable {
             metadata.end(isWritten: isWritten, replaced: replaced)
             if !isWritten { for file in synced { file.withBlocks { $0.abandonSync() } } }
         }
-        let used = files.all.filter { $0.row >= 0 }.map { file in (file.row, file.withBlocks { $0.takeUses() }) }
+        let used = files.all.filter { $0.row >= 0 }.map { file in (file, file.withBlocks { $0.unwrittenUses }) }
         guard !synced.isEmpty || !batch.isEmpty || used.contains(where: { !$0.1.isEmpty }) else {
             isWritten = true
             return
@@ -158,11 +158,12 @@ final class Committer: Sendable {
             let replaced = try connection.transaction { () throws(CacheError) in
                 let replaced = try connection.write(rows)
                 for file in living { try connection.write(file) }
-                for (row, uses) in used { try connection.write(uses, of: row) }
+                for (file, uses) in used { try connection.write(uses, of: file.row) }
                 return replaced
             }
             reached(.rowsCommitted)
             for file in living { file.withBlocks { $0.endSync() } }
+            for (file, uses) in used { file.withBlocks { $0.setWritten(uses) } }
             return replaced
         }
         isWritten = true

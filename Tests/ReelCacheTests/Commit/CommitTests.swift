@@ -180,6 +180,31 @@ private final class Listener: Sendable {
         store.close()
     }
 
+    @Test func aUseThatCouldNotBeWrittenIsWrittenWithTheNextCommit() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        store.committer.stop()
+        let object = try store.fill(version(blocks: 2), 0..<2)
+        store.commit()
+        func written() throws -> Int64? {
+            try store.index.read { (index) throws(CacheError) in
+                try index.first("SELECT last_use FROM extents") { $0.integer(0) }
+            }
+        }
+        try store.index.write { (index) throws(CacheError) in
+            try index.run("CREATE TRIGGER no BEFORE UPDATE ON extents BEGIN SELECT RAISE(ABORT, 'no'); END")
+        }
+        #expect(object.holds(0))
+        let use = object.file.withBlocks { $0.states.lastUse(ofExtent: 0) }
+        store.commit()
+        let before = try written()
+        try store.index.write { (index) throws(CacheError) in try index.run("DROP TRIGGER no") }
+        store.commit()
+        let after = try written()
+        #expect(before != use && after == use)
+    }
+
     /// A disk that turns read-only under a mount takes nothing for as long as that lives, and each file that stays has
     /// a descriptor.
     @Test func whereTheIndexTakesNothingManyClosedFilesLeaveAllTheSame() throws {
