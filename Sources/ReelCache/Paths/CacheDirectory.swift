@@ -134,7 +134,8 @@ final class CacheDirectory: Sendable {
         removeSetAside { _ in true }
         let index = own + "/index.sqlite"
         for suffix in ["-wal", "-shm"] { rename(index + suffix, index + setAsideSuffix + suffix) }
-        guard rename(index, index + setAsideSuffix) == 0 else { throw .last("rename") }
+        // Somebody may have removed it, and left the mark.
+        guard rename(index, index + setAsideSuffix) == 0 || errno == ENOENT else { throw .last("rename") }
     }
 
     /// Removes the index that was set aside if it takes more than this on the disk, and older ones. What stays counts

@@ -260,6 +260,19 @@ import Testing
         store.close()
     }
 
+    @Test func anIndexThatIsMarkedAsDamagedMayBeGone() throws {
+        let fixture = Fixture()
+        try fixture.open().close()
+        let mark = fixture.index + ".is-damaged"
+        unlink(fixture.index)
+        close(creat(mark, 0o600))
+        for _ in 0..<2 {
+            let store = try fixture.open()
+            #expect(store.isWritable && status(mark) == nil)
+            store.close()
+        }
+    }
+
     @Test func aBlockWhoseChecksumIsDamagedIsFetchedAgainOnce() throws {
         let fixture = Fixture()
         var store = try fixture.open()
