@@ -18,7 +18,7 @@ package enum CacheKeyFile {
     ///   - makes: a directory without a key, and without a cache in it, gets a new one.
     /// - Throws: `.wrongKey`, `.plain`.
     package static func open(_ root: String, _ key: SecretBytes, makes: Bool) throws(CacheError) -> CacheCipher {
-        let directory = try Descriptor(directory: root)
+        let directory = try Descriptor(trusted: root)
         if makes, faccessat(directory.number, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0 {
             guard sourceDirectories(root).isEmpty else { throw .plain }
             do throws(CacheError) {
@@ -34,7 +34,7 @@ package enum CacheKeyFile {
 
     /// Seals the master key with another key of the user's, in the place of the old one.
     package static func change(_ root: String, from old: SecretBytes, to new: SecretBytes) throws(CacheError) {
-        let directory = try Descriptor(directory: root)
+        let directory = try Descriptor(trusted: root)
         let sealed = sealed(try master(directory, old), new)
         let other = try write(sealed, directory)
         guard renameat(directory.number, other, directory.number, name) == 0 else { throw .last("rename") }

@@ -216,14 +216,7 @@ private func mountPointOfOwner(_ lock: borrowing Descriptor, _ cipher: CacheCiph
 /// Opens the directory itself. In a directory for all users another user may have made it first.
 private func openOwn(_ path: String, makes: Bool = true) throws(CacheError) -> Descriptor {
     let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.startIndex
-    let above: Descriptor
-    do throws(PathError) {
-        above = Descriptor(
-            adopting: try openTrusted(String(path[..<slash]), O_RDONLY | O_DIRECTORY, makesDirectories: makes))
-    } catch {
-        if case .system(_, let number) = error { throw .system("open", number) }
-        throw .untrusted(error)
-    }
+    let above = try Descriptor(trusted: String(path[..<slash]), makes: makes)
     let name = String(path.unicodeScalars[slash...].drop { $0 == "/" })
     if makes, mkdirat(above.number, name, 0o700) != 0, errno != EEXIST { throw .last("mkdir") }
     let directory = openat(above.number, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

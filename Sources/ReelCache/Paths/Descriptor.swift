@@ -40,6 +40,21 @@ struct Descriptor: ~Copyable, Sendable {
         try self.init(name, in: parent, O_RDONLY | O_DIRECTORY)
     }
 
+    /// Opens a directory that no other user could replace. Links of this user's lead on.
+    /// - Parameters:
+    ///   - path: absolute.
+    ///   - makes: makes missing directories, 0700.
+    init(trusted path: String, makes: Bool = false) throws(CacheError) {
+        let number: Int32
+        do throws(PathError) {
+            number = try openTrusted(path, O_RDONLY | O_DIRECTORY, makesDirectories: makes)
+        } catch {
+            if case .system(_, let code) = error { throw .system("open", code) }
+            throw .untrusted(error)
+        }
+        self.init(adopting: number)
+    }
+
     /// No file: every call on it fails with EBADF.
     private init() { number = -1 }
     static var none: Descriptor { Descriptor() }

@@ -314,6 +314,21 @@ struct EncryptedTests {
         #expect(entryNames(in: root).isEmpty)
     }
 
+    /// A plain cache's may as well.
+    @Test func theCacheDirectoryMayBeALinkOfOurs() throws {
+        let fixture = Fixture(isEncrypted: true)
+        let (root, link) = (fixture.directory + "/elsewhere", fixture.directory + "/cache")
+        try #require(mkdir(root, 0o700) == 0 && symlink("elsewhere", link) == 0)
+        let (one, two) = (SecretBytes(random: 32), SecretBytes(random: 32))
+        let name = try CacheKeyFile.open(link, one, makes: true).directoryName("http://h/")
+        try CacheKeyFile.change(link, from: one, to: two)
+        #expect(entryNames(in: root) == ["key"])
+        #expect(try CacheKeyFile.open(link, two, makes: false).directoryName("http://h/") == name)
+        guard geteuid() == 0 else { return }
+        try #require(lchown(link, 61_234, 0) == 0)
+        #expect(throws: CacheError.untrusted(.untrusted(link))) { try CacheKeyFile.open(link, two, makes: true) }
+    }
+
     @Test func aPlainDirectoryGetsNoKey() throws {
         let fixture = Fixture(isEncrypted: false)
         let root = fixture.directory + "/cache"
