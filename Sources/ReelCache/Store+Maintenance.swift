@@ -63,7 +63,9 @@ extension Store {
     }
 
     /// Keeps every version of these keys from eviction, or allows it again. One transaction, durable when it returns.
+    /// - Throws: also where nothing is ever written.
     package func pin(_ keys: some Collection<String>, _ isPinned: Bool = true) throws(CacheError) {
+        if let failure = index.failure { throw failure }
         try index.write { (index) throws(CacheError) in
             let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
             try index.transaction { () throws(CacheError) in
@@ -85,8 +87,10 @@ extension Store {
 
     /// Frees the bytes that are cached under a key, pinned or not. Blocks that readers of an open file need right now
     /// stay, and files that the kernel reads itself. On the thread that writes. - Returns: bytes freed.
+    /// - Throws: also where nothing is ever written.
     package func evict(key: String) throws(CacheError) -> Int64 {
-        try evictor.evict(key: scope.inside(key))
+        if let failure = index.failure { throw failure }
+        return try evictor.evict(key: scope.inside(key))
     }
 
     /// Evicts the longest unused extents that are neither pinned nor of an open file, until `bytes` are freed. On the

@@ -380,6 +380,19 @@ import Testing
         #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
+    /// What a command would change is a copy in memory.
+    @Test(.tags(.plainOnly)) func whereNothingIsWrittenNothingIsPinnedOrFreed() throws {
+        let fixture = Fixture()
+        try fixture.open().close()
+        try IndexConnection(fixture.index).run("PRAGMA user_version=7")
+        let store = try fixture.open()
+        let failure = CacheError.newerIndex(found: 7, known: Schema.version)
+        #expect(throws: failure) { try store.pin(["a"]) }
+        #expect(throws: failure) { try store.pin(["a"], false) }
+        #expect(throws: failure) { try store.evict(key: "a") }
+        store.close()
+    }
+
     /// A program that knows version 2 only would take a mirror's number for a weak tag.
     @Test(.tags(.plainOnly)) func anIndexOfVersionTwoIsTakenOverAndOlderProgramsLeaveItAloneFromThenOn() throws {
         let fixture = Fixture()
