@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 import ReelCore
 
 /// One connection to an index, with its statements prepared once each.
@@ -45,16 +46,27 @@ final class IndexConnection: @unchecked Sendable {
         return pointer
     }
 
+    /// Without locks and, for its only user, without the file that has the log's index, which a read-only disk does not
+    /// let SQLite make. sqlite.org/wal.html#use_of_wal_without_shared_memory
+    private static let withLog = "mode=ro&vfs=unix-none"
+
     /// Copies the whole index at `path`, which is only read. sqlite.org/backup.html
     func copy(_ path: String) throws(CacheError) {
-        // The second try takes the file as it is: it has no log beside it, or an unusable one.
         let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         let escaped = parts.map { percentEncodedSegment($0) }.joined(separator: "/")
-        for query in ["mode=ro", "mode=ro&immutable=1"] {
+        // The last try takes the file as it is: it has no log beside it, or an unusable one.
+        for query in ["mode=ro", Self.withLog, "mode=ro&immutable=1"] {
+            if query == Self.withLog, access(path + "-wal", R_OK) != 0 { continue }
             guard let source = try? Self.open("file:\(escaped)?\(query)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI) else {
                 continue
             }
             defer { sqlite3_close_v2(source) }
+            if query == Self.withLog {
+                // A close removes a log that it takes for done with.
+                var staysInPlace: Int32 = 1
+                sqlite3_file_control(source, "main", SQLITE_FCNTL_PERSIST_WAL, &staysInPlace)
+                sqlite3_exec(source, "PRAGMA locking_mode=EXCLUSIVE", nil, nil, nil)
+            }
             guard let backup = sqlite3_backup_init(pointer, "main", source, "main") else { continue }
             sqlite3_backup_step(backup, -1)
             if sqlite3_backup_finish(backup) == SQLITE_OK { return }

@@ -380,6 +380,26 @@ import Testing
         #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
+    /// On a read-only disk SQLite cannot make the file that has the log's index, nor here in the place of a link.
+    @Test func anIndexThatCannotBeWrittenIsReadWithItsLog() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.fill(version("a", blocks: 1), [0])
+        store.close()
+        store = try fixture.open()
+        try store.fill(version("b", blocks: 1), [0])
+        store.commit()
+        let image = try fixture.crashImage(of: store)
+        store.close()
+        try #require(symlink("/dev/null", image.index + "-shm") == 0)
+        let log = try #require(status(image.index + "-wal")).st_size
+        let copy = try IndexConnection(inMemory: ())
+        try copy.copy(image.index)
+        let count = try copy.first("SELECT count(*) FROM objects") { $0.integer(0) }
+        #expect(count == 2)
+        #expect(log > 0 && status(image.index + "-wal")?.st_size == log)
+    }
+
     /// What a command would change is a copy in memory.
     @Test(.tags(.plainOnly)) func whereNothingIsWrittenNothingIsPinnedOrFreed() throws {
         let fixture = Fixture()
