@@ -4,6 +4,8 @@ import ReelCore
 package protocol Filesystem: AnyObject, Sendable {
     /// Finds a directory's entry; fails with `notFound`, or with the error of a listing that has to be fetched.
     func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
+    /// Like `lookup`, for a node that the kernel has from an earlier process: finds also what is not shown at present.
+    func findAgain(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
     /// Drops `count` of the kernel's references.
     func forget(_ node: NodeID, count: UInt64)
     /// The attributes of a node, without a request.
@@ -53,6 +55,9 @@ extension Filesystem {
     /// Opens a node's file for no program that is known.
     package func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
         open(node, by: nil, completion)
+    }
+    package func findAgain(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        lookup(name, in: parent, completion)
     }
     package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
         completion(.failure(.unsupported))

@@ -42,7 +42,7 @@ final class InheritedFilesystem: Filesystem {
         case .asked(let name, let parent):
             find(parent) { [self] parent in
                 guard case .success(let parent) = parent else { return looked(node, parent) }
-                filesystem.lookup(name, in: parent) { [self] result in
+                filesystem.findAgain(name, in: parent) { [self] result in
                     switch result {
                     case .failure(let error): looked(node, .failure(error == .notFound ? .stale : error))
                     case .success(let entry): prove(node, entry)

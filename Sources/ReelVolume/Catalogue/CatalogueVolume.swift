@@ -226,10 +226,24 @@ extension CatalogueVolume {
     package func lookup(
         _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
     ) {
+        find(name, in: parent, { $0.lookup(name, in: $1, view, $2) }, completion)
+    }
+
+    package func findAgain(
+        _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
+    ) {
+        find(name, in: parent, { $0.findAgain(name, in: $1, view, $2) }, completion)
+    }
+
+    private func find(
+        _ name: String, in parent: NodeID,
+        _ find: @escaping @Sendable (Volume, NodeID, @escaping Completion<Entry>) -> Void,
+        _ completion: @escaping Completion<Entry>
+    ) {
         let (number, node) = splitNode(parent)
         if number > 0 {
             return use(number, completion) { _, volume in
-                volume.lookup(name, in: node, view) { completion($0.map { $0.of(number) }) }
+                find(volume, node) { completion($0.map { $0.of(number) }) }
             }
         }
         guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }

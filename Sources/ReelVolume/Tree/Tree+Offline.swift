@@ -24,10 +24,10 @@ extension Tree {
         return wholeFiles.hasAny(below: prefix)
     }
 
-    /// An entry that is cached whole; nothing is asked for.
-    func cachedEntry(_ name: String, in node: Node) -> Result<Entry, VolumeError> {
+    /// An entry that is cached whole; nothing is asked for. - Parameter isShown: false: also one that is not.
+    func cachedEntry(_ name: String, in node: Node, isShown: Bool = true) -> Result<Entry, VolumeError> {
         knownListing(of: node).flatMap { listed in
-            guard let place = listed.entries.place(of: name), isWhole(place, of: listed.entries),
+            guard let place = listed.entries.place(of: name), !isShown || isWhole(place, of: listed.entries),
                 let known = knownEntry(place, of: listed, in: node, asks: false)
             else { return .failure(.notFound) }
             return known

@@ -79,6 +79,13 @@ package final class AnchoredVolume: MountedVolume {
         if volume.isTrusted != isThere { state.withLock { $0.kernel }?.forgetEntry(name, in: rootNode) }
     }
 
+    package func findAgain(
+        _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
+    ) {
+        guard parent == rootNode, name == self.name else { return volume.findAgain(name, in: parent, view, completion) }
+        completion(view == .cached ? .failure(.notFound) : .success(Entry(node: Self.node, attributes: attributes)))
+    }
+
     package func forget(_ node: NodeID, count: UInt64) {
         if node != Self.node { volume.forget(node, count: count) }
     }

@@ -12,6 +12,10 @@ package final class CachedView: Filesystem {
         volume.lookup(name, in: parent, .cached, completion)
     }
 
+    package func findAgain(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        volume.findAgain(name, in: parent, .cached, completion)
+    }
+
     package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         volume.open(node, by: thread, .cached, completion)
     }

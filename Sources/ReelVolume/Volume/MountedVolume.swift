@@ -19,6 +19,7 @@ package protocol MountedVolume: Filesystem {
 
     // The calls of `Filesystem` in one view.
     func lookup(_ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>)
+    func findAgain(_ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>)
     func open(
         _ node: NodeID, by thread: Int32?, _ view: VolumeView, _ completion: @escaping Completion<any FileHandle>)
     func readLink(_ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<String>)
@@ -55,6 +56,9 @@ package protocol MountedVolume: Filesystem {
 extension MountedVolume {
     package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
         lookup(name, in: parent, .whole, completion)
+    }
+    package func findAgain(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        findAgain(name, in: parent, .whole, completion)
     }
     package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         open(node, by: thread, .whole, completion)

@@ -107,16 +107,28 @@ extension Volume: Filesystem {
     package func lookup(
         _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
     ) {
+        find(name, in: parent, view, isShown: true, completion)
+    }
+
+    package func findAgain(
+        _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
+    ) {
+        find(name, in: parent, view, isShown: false, completion)
+    }
+
+    /// - Parameter isShown: finds only what is shown at present.
+    private func find(
+        _ name: String, in parent: NodeID, _ view: VolumeView, isShown: Bool, _ completion: @escaping Completion<Entry>
+    ) {
         guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }
         guard let node = tree.nodes[parent] else { return completion(.failure(.stale)) }
-        if view == .cached { return completion(tree.cachedEntry(name, in: node)) }
+        if view == .cached { return completion(tree.cachedEntry(name, in: node, isShown: isShown)) }
         tree.listing(of: node) { [self] result in
             switch result {
             case .failure(let error): completion(.failure(error))
             case .success(let listed):
-                guard let place = listed.entries.place(of: name), tree.isShown(place, of: listed.entries) else {
-                    return completion(.failure(.notFound))
-                }
+                guard let place = listed.entries.place(of: name), !isShown || tree.isShown(place, of: listed.entries)
+                else { return completion(.failure(.notFound)) }
                 tree.resolve(place, of: listed, in: node, completion)
             }
         }

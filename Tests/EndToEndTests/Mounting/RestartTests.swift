@@ -140,6 +140,46 @@ extension EndToEnd {
             }
         }
 
+        @Test("Offline by command a restart takes nothing from those that have a file open, or work in a folder")
+        func offline() throws {
+            // Far behind what is read ahead of the beginning.
+            let (film, place) = (FileOrigin(length: 64 << 20), Int64(40 << 20))
+            let files = folderScript(["film.mkv": film])
+            let server = try ScriptedServer { request in
+                if request.path == "/" {
+                    let page = "<html><title>Index of /</title><pre><a href=\"sub/\">sub/</a>\n</pre></html>"
+                    return ServerStep.answer(200, [("Content-Type", "text/html")], body: page)
+                }
+                var inner = request
+                inner.target = String(request.target.dropFirst("/sub".count))
+                return files(inner)
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                let mount = try scene.mount(server.address)
+                let folder = open(mount.file("sub"), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                defer { close(folder) }
+                let file = try OpenDescriptor(mount.file("sub/film.mkv"))
+                let begin = film.expectedBytes(ByteRange(0, 1 << 20))
+                #expect(try file.bytes(at: 0, count: 1 << 20) == begin)
+                #expect(try ChildProcess.run([program, "offline", "on", mount.path]).status == 0)
+                _ = try scene.restart(mount)
+                let requests = server.requests.count
+                posix_fadvise(file.number, 0, 0, POSIX_FADV_DONTNEED)
+                #expect(try file.bytes(at: 0, count: 1 << 20) == begin)
+                #expect(throws: SystemFailure("pread", ENETUNREACH)) { try file.bytes(at: place, count: 4096) }
+                // Neither the file nor its folder is shown.
+                var status = stat()
+                #expect(fstat(folder, &status) == 0)
+                #expect(try names(in: mount.path) == [])
+                #expect(server.requests.count == requests)
+                #expect(try ChildProcess.run([program, "offline", "off", mount.path]).status == 0)
+                let bytes = film.expectedBytes(ByteRange(place, place + 4096))
+                #expect(try file.bytes(at: place, count: 4096) == bytes)
+                #expect(eventually { faccessat(folder, "film.mkv", R_OK, 0) == 0 })
+            }
+        }
+
         @Test("A file that has changed since is stale where it was open, and new where it is opened")
         func changed() throws {
             let film = FileOrigin(length: Self.length)
