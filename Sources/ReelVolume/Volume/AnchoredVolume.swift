@@ -67,10 +67,14 @@ package final class AnchoredVolume: MountedVolume {
 
     // MARK: The filesystem
 
+    private func isAnchor(_ name: String, in parent: NodeID) -> Bool {
+        parent == rootNode && ExactText(name) == ExactText(self.name)
+    }
+
     package func lookup(
         _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
     ) {
-        guard parent == rootNode, name == self.name else { return volume.lookup(name, in: parent, view, completion) }
+        guard isAnchor(name, in: parent) else { return volume.lookup(name, in: parent, view, completion) }
         // The file says that the tree is whole, which such a view never is.
         if view == .cached { return completion(.failure(.notFound)) }
         let isThere = volume.isTrusted
@@ -82,7 +86,7 @@ package final class AnchoredVolume: MountedVolume {
     package func findAgain(
         _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
     ) {
-        guard parent == rootNode, name == self.name else { return volume.findAgain(name, in: parent, view, completion) }
+        guard isAnchor(name, in: parent) else { return volume.findAgain(name, in: parent, view, completion) }
         completion(view == .cached ? .failure(.notFound) : .success(Entry(node: Self.node, attributes: attributes)))
     }
 
@@ -137,14 +141,14 @@ package final class AnchoredVolume: MountedVolume {
     package func openDirectory(
         _ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<any DirectoryHandle>
     ) {
-        guard node == rootNode, view == .whole else { return volume.openDirectory(node, view, completion) }
-        volume.openDirectory(node) { [self] result in
+        guard node == rootNode else { return volume.openDirectory(node, view, completion) }
+        volume.openDirectory(node, view) { [self] result in
             completion(
                 result.map { directory in
                     // Without the entry: the kernel would go on with it after the file has gone.
                     let item = DirectoryItem(
                         name: name, inode: attributes.inode, isDirectory: false, nextOffset: Self.end)
-                    return AnchoredDirectory(directory, volume.isTrusted ? item : nil)
+                    return AnchoredDirectory(directory, item, isThere: view == .whole && volume.isTrusted, volume)
                 })
         }
     }
@@ -166,27 +170,35 @@ private final class AnchorFile: FileHandle {
     let length: Int64? = 0
 }
 
-/// A root with its anchor behind all other items.
+/// A root with its anchor behind all other items, and without an entry of the anchor's name.
 private final class AnchoredDirectory: DirectoryHandle {
     private let directory: any DirectoryHandle
-    /// nil if it is not there.
-    private let anchor: DirectoryItem?
+    private let anchor: DirectoryItem
+    private let isThere: Bool
+    private let volume: any MountedVolume
 
-    init(_ directory: any DirectoryHandle, _ anchor: DirectoryItem?) {
+    init(_ directory: any DirectoryHandle, _ anchor: DirectoryItem, isThere: Bool, _ volume: any MountedVolume) {
         self.directory = directory
         self.anchor = anchor
+        self.isThere = isThere
+        self.volume = volume
     }
 
     /// The anchor comes and goes between two looks.
     let isHeldByKernel = false
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
-        guard offset != anchor?.nextOffset else { return }
+        guard offset != anchor.nextOffset else { return }
         var isFull = false
         directory.items(from: offset, withAttributes: withAttributes) { item in
+            guard ExactText(item.name) != ExactText(anchor.name) else {
+                // The kernel does not get its reference.
+                if let entry = item.entry { volume.forget(entry.node, count: 1) }
+                return true
+            }
             isFull = !add(item)
             return !isFull
         }
-        if let anchor, !isFull { _ = add(anchor) }
+        if isThere, !isFull { _ = add(anchor) }
     }
 }

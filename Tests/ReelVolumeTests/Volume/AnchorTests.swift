@@ -57,6 +57,39 @@ import Testing
         volume.close(file)
     }
 
+    @Test("An entry of its name is in no listing, and the kernel gets no node of it")
+    func hidden() throws {
+        let server = try ScriptedServer { request in
+            guard request.path == "/" else { return ServerStep.answer(404) }
+            return ServerStep.listing([("film.mkv", 1000), ("mounted", 1000)])
+        }
+        defer { server.stop() }
+        try withAnchor(server) { (fixture, volume, isThere) throws in
+            let caller = Caller(filesystem: volume)
+            for isTrusted in [true, false] {
+                if !isTrusted {
+                    server.stop()
+                    fixture.volume.maintenance.expireListings()
+                    // The look finds the listing due, and the origin away.
+                    #expect(eventually { (try? caller.names().get()) != nil && !isThere() })
+                }
+                #expect(caller.names() == .success(isTrusted ? ["film.mkv", "mounted"] : ["film.mkv"]))
+                let opened = caller.wait { (done: @escaping Completion<any DirectoryHandle>) in
+                    volume.openDirectory(rootNode, done)
+                }
+                let directory = try opened.get()
+                var nodes: [String: NodeID] = [:]
+                directory.items(from: 2, withAttributes: true) { item in
+                    if let entry = item.entry { nodes[item.name] = entry.node }
+                    return true
+                }
+                #expect(Set(nodes.keys) == ["film.mkv"])
+                // The root and the film.
+                #expect(fixture.volume.tree.nodes.counts.known == 2)
+            }
+        }
+    }
+
     /// An index page of these names; folders end in `/`.
     private static func page(_ names: [String]) -> [ServerStep] {
         let lines = names.map { name in
