@@ -128,6 +128,29 @@ struct InheritanceTests {
         }
     }
 
+    @Test("A file that has grown since a restart goes on after the next one with the length that it has by then")
+    func grown() {
+        let file = MemoryFile(node: 2, length: 1000)
+        let filesystem = MemoryFilesystem(["a": file])
+        var inheritance = Inheritance()
+        inheritance.nodes = [
+            Inheritance.Node(number: 50, references: 1, parent: rootNode, name: "a", isDirectory: false)
+        ]
+        let version = Inheritance.Version(MemoryFilesystem.Handle(file, filesystem.state))
+        inheritance.files = [Inheritance.File(number: 9, node: 50, version: version)]
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let adapter = Adapter(
+            filesystem: filesystem, ownership: Ownership(user: 0, group: 0),
+            passthrough: Passthrough(depth: 0, calls: .kernel, logger: logger), inheritance: inheritance,
+            logger: logger)
+        defer { adapter.holdings.giveBack(adapter) }
+        // Not open yet.
+        #expect(adapter.left().files.map(\.version) == [version])
+        adapter.inherited?.reopen { _, _ in }
+        filesystem.state.withLock { $0.grown[2] = 2000 }
+        #expect(adapter.left().files.map(\.version.length) == [2000])
+    }
+
     @Test("A directory from earlier that did not fit into a listing is still looked up by its path")
     func notFitting() {
         let nodes = InheritedNodes(

@@ -69,6 +69,8 @@ final class MemoryFilesystem: Filesystem {
         var extendedAttributeCalls = 0
         /// What directories say when they are opened, and in `tellsAll` whether they give attributes of all items.
         var isHeldByKernel = false
+        /// The lengths that open files have come to, by node.
+        var grown: [NodeID: Int64] = [:]
         /// With which lookups fail; nil if none does.
         var failure: VolumeError?
         var tellsAll = false
@@ -82,7 +84,9 @@ final class MemoryFilesystem: Filesystem {
         let descriptor: Int32
         private let state: Monitor<State>
         var wantsDirectIO: Bool { file.wantsDirectIO }
-        var length: Int64? { file.wantsDirectIO ? nil : file.length }
+        var length: Int64? {
+            file.wantsDirectIO ? nil : state.withLock(notifying: false) { $0.grown[file.node] } ?? file.length
+        }
 
         init(_ file: MemoryFile, _ state: Monitor<State>) {
             self.file = file

@@ -133,7 +133,7 @@ extension Adapter {
         result.files = held.files.compactMap { number, node in
             file(number).map { box in
                 let handle = box.takeUnretainedValue().handle
-                let version = (handle as? InheritedFile)?.inherited.version ?? Inheritance.Version(handle)
+                let version = (handle as? InheritedFile)?.version ?? Inheritance.Version(handle)
                 return Inheritance.File(number: number, node: node, version: version)
             }
         }

@@ -82,6 +82,9 @@ final class InheritedFile: FileHandle {
 
     init(_ inherited: Inheritance.File) { self.inherited = inherited }
 
+    /// What it is for the next process: a recording may have grown since this one has it open.
+    var version: Inheritance.Version { reopened.handle.map { Inheritance.Version($0) } ?? inherited.version }
+
     // The kernel has known this since the open.
     var wantsDirectIO: Bool { inherited.version.length == nil }
     var length: Int64? { inherited.version.length }
