@@ -20,7 +20,7 @@ package protocol FileHandle: AnyObject, Sendable {
     ///
     /// The adapter asks once, between `open` and its answer, and only where passthrough may be possible. While one open
     /// handle of a node has begun passthrough, each further handle of the node must offer the same file, or its open
-    /// fails with `stale`. `PassthroughFile` lists the promises of an offer.
+    /// fails with `stale` after `Filesystem.supersede`. `PassthroughFile` lists the promises of an offer.
     func passthroughFile() -> PassthroughFile?
 
     /// The kernel took the offer: until `close` it reads this handle itself, and the filesystem sees nothing of it.

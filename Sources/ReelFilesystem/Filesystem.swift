@@ -20,6 +20,9 @@ package protocol Filesystem: AnyObject, Sendable {
     /// Opens the version of a node's file that is remembered, for a handle that an earlier process had: only missing
     /// bytes are asked for, as they were there. Where none is remembered, as `open`.
     func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+    /// The kernel reads the node of this handle from a file that the handle does not offer: the name leads to a new
+    /// node from now on. Called before the open fails with `stale`.
+    func supersede(_ file: any FileHandle)
     /// Ends a handle; called once for each success of `open` and `reopen`.
     func close(_ file: any FileHandle)
 
@@ -62,6 +65,7 @@ extension Filesystem {
     package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
         completion(.failure(.unsupported))
     }
+    package func supersede(_ file: any FileHandle) {}
     package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? { nil }
 }
 

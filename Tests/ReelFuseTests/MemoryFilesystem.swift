@@ -71,6 +71,8 @@ final class MemoryFilesystem: Filesystem {
         var isHeldByKernel = false
         /// The lengths that open files have come to, by node.
         var grown: [NodeID: Int64] = [:]
+        /// Superseded files get another node.
+        var supersedes = false
         /// With which lookups fail; nil if none does.
         var failure: VolumeError?
         var tellsAll = false
@@ -208,6 +210,14 @@ final class MemoryFilesystem: Filesystem {
     func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
         state.withLock { $0.reopened += 1 }
         open(node, by: nil, completion)
+    }
+
+    func supersede(_ file: any FileHandle) {
+        let node = (file as! Handle).file.node
+        state.withLock { state in
+            guard state.supersedes, let name = state.files.first(where: { $0.value.node == node })?.key else { return }
+            state.files[name]!.node += 100
+        }
     }
 
     func close(_ file: any FileHandle) { state.withLock { $0.openHandles -= 1 } }

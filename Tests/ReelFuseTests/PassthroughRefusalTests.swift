@@ -73,6 +73,20 @@ struct PassthroughRefusalTests {
         }
     }
 
+    @Test("A filesystem that gives such a file another node has it served, beside readers that go past it")
+    func superseded() throws {
+        try withPassthrough { fixture in
+            fixture.mount.filesystem.state.withLock { $0.supersedes = true }
+            let first = open(fixture.path, O_RDONLY | O_CLOEXEC)
+            defer { close(first) }
+            // A block of it is in doubt by now.
+            fixture.offer(nil)
+            #expect(fixture.isRight() && fixture.began == 1 && fixture.reads > 0)
+            #expect(readFile(first, at: 0, count: 100) == fixture.film.bytes(0..<100))
+            #expect(fixture.areClosed(but: 1))
+        }
+    }
+
     @Test("On an overlay it works if the mount knows of it, and the kernel refuses for good if it does not")
     func overlay() throws {
         try withTemporaryDirectory { root in

@@ -189,6 +189,8 @@ final class InheritedFilesystem: Filesystem {
         at(node, completion) { [self] in filesystem.reopen($0, completion) }
     }
 
+    func supersede(_ file: any FileHandle) { filesystem.supersede(file) }
+
     func close(_ file: any FileHandle) {
         guard let inherited = file as? InheritedFile else { return filesystem.close(file) }
         if let handle = inherited.reopened.close() { filesystem.close(handle) }

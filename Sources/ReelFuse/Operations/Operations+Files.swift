@@ -36,6 +36,8 @@ extension Adapter {
             answer.direct_io = isDirect ? 1 : 0
             backing = number
         case .stale:
+            // The kernel looks the name up once more, and opens what it finds.
+            filesystem.supersede(handle)
             reply.fail(.stale)
             return false
         }

@@ -307,6 +307,11 @@ extension CatalogueVolume {
         }
     }
 
+    package func supersede(_ file: any FileHandle) {
+        let file = file as! CatalogueFile
+        file.volume.supersede(file.file)
+    }
+
     package func close(_ file: any FileHandle) {
         let file = file as! CatalogueFile
         file.volume.close(file.file)

@@ -343,11 +343,16 @@ final class FileOpener: Sendable {
         let parent = tree.nodes[node.parent]
         // The same file of another origin: programs see no difference.
         let looksSame = node.information.map { information.looksLike($0) } ?? false
-        if looksSame { parent?.directory?.untold() }
         let isFirst = looksSame ? false : parent?.directory?.correct(node.name, facts) ?? false
-        tree.nodes.supersede(node)
-        services.kernelCache?.forgetEntry(node.name, in: node.parent)
+        supersede(node)
         // A listing that is wrong about one file is out of date. If it says the same again, it is not fetched again.
         if isFirst, let parent, let directory = parent.directory { tree.refresher.contradicted(parent, directory) }
+    }
+
+    /// Makes the name of a node lead to a new one, which the kernel finds where an open got ESTALE.
+    func supersede(_ node: Node) {
+        tree.nodes[node.parent]?.directory?.untold()
+        tree.nodes.supersede(node)
+        services.kernelCache?.forgetEntry(node.name, in: node.parent)
     }
 }

@@ -120,6 +120,10 @@ package final class AnchoredVolume: MountedVolume {
         completion(.success(file))
     }
 
+    package func supersede(_ file: any FileHandle) {
+        if file !== self.file { volume.supersede(file) }
+    }
+
     package func close(_ file: any FileHandle) {
         if file !== self.file { volume.close(file) }
     }

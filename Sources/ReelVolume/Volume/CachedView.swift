@@ -40,6 +40,7 @@ package final class CachedView: Filesystem {
         volume.read(file, offset: offset, into: buffer, park: park)
     }
     package func forget(_ node: NodeID, count: UInt64) { volume.forget(node, count: count) }
+    package func supersede(_ file: any FileHandle) { volume.supersede(file) }
     package func close(_ file: any FileHandle) { volume.close(file) }
     package func abandon(_ read: any ParkedRead, of file: any FileHandle) { volume.abandon(read, of: file) }
     package func capacity() -> Capacity { volume.capacity() }

@@ -168,6 +168,8 @@ extension Volume: Filesystem {
         opener.reopen(node, completion)
     }
 
+    package func supersede(_ file: any FileHandle) { opener.supersede((file as! OpenFile).node) }
+
     package func close(_ file: any FileHandle) {
         opener.close(file as! OpenFile)
     }

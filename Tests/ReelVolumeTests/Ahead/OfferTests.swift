@@ -32,6 +32,32 @@ import Testing
         #expect(!remote.object.isReadDirectly)
     }
 
+    @Test func aFileThatTheKernelCannotReadAsItDoesForOthersIsTheSameUnderAnotherNode() throws {
+        let film = FileOrigin(length: 3_000_000)
+        let server = try ScriptedServer(["/film.mkv": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"))
+        defer { fixture.remove() }
+        let kernel = Kernel()
+        fixture.volume.connect(kernel)
+        let first = try fixture.open("film.mkv").get()
+        let before = try fixture.lookup("film.mkv").get()
+        let second = try fixture.open("film.mkv").get()
+        fixture.volume.supersede(second)
+        fixture.volume.close(second)
+        #expect(kernel.forgotten.withLock { $0 }.contains("film.mkv"))
+        let again: Result<any FileHandle, VolumeError> = fixture.wait { fixture.volume.open(before.node, by: nil, $0) }
+        #expect(again.map { _ in true } == .failure(.stale))
+        let after = try fixture.lookup("film.mkv").get()
+        #expect(after.node != before.node && after.attributes == before.attributes)
+        let third = try fixture.open("film.mkv").get()
+        #expect((first as? OpenFile)?.remote === (third as? OpenFile)?.remote)
+        for file in [first, third] {
+            #expect(fixture.readAll(file).isRight(film, 0, 3_000_000))
+            fixture.volume.close(file)
+        }
+    }
+
     @Test func theExtentOfLentBytesStaysWhileTheOthersMakeWay() throws {
         let film = FileOrigin(length: 20_000_000)
         let server = try ScriptedServer(["/film.mkv": film])
