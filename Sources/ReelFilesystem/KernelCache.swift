@@ -6,6 +6,8 @@ package protocol KernelCache: AnyObject, Sendable {
     func forgetEntry(_ name: String, in parent: NodeID)
     /// Forgets a directory's attributes, and the names that were read of it.
     func forgetDirectory(_ node: NodeID)
+    /// Whether several mounts keep answers, each its own: what was sent through one, another may lack.
+    var isShared: Bool { get }
     /// Whether the kernel reads complete files itself (`FileHandle.passthroughFile`).
     var readsDataFiles: Bool { get }
     /// Whether programs look into many files one after another now: the kernel then reads little ahead in files that
@@ -13,6 +15,11 @@ package protocol KernelCache: AnyObject, Sendable {
     func setScanned(_ isScanned: Bool)
     /// Drops the pages of bytes that no program reads again soon. No read of them may be parked.
     func forgetPages(of node: NodeID, _ range: ByteRange)
+}
+
+extension KernelCache {
+    /// One mount's.
+    package var isShared: Bool { false }
 }
 
 /// How long the kernel may keep an answer.

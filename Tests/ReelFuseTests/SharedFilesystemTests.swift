@@ -51,6 +51,7 @@ struct SharedFilesystemTests {
                 #expect(stat(mount.file("a"), &status) == 0 && status.st_uid == 0)
                 let caches = KernelCaches()
                 for session in [mount.session, second] { caches.add(session.kernelCache) }
+                #expect(caches.isShared)
                 let before = mount.filesystem.state.withLock { $0.lookups }
                 for place in [path, mount.path] { #expect(stat(place + "/a", &status) == 0) }
                 #expect(mount.filesystem.state.withLock { $0.lookups } == before)

@@ -55,6 +55,9 @@ final class Kernel: KernelCache {
     let directories = Mutex<[NodeID]>([])
     let pages = Mutex<[ByteRange]>([])
     let scans = Mutex<[Bool]>([])
+    /// Another mount keeps answers, too.
+    let hasOther = Mutex(false)
+    var isShared: Bool { hasOther.withLock { $0 } }
 
     init(readsDataFiles: Bool = false) { self.readsDataFiles = readsDataFiles }
 

@@ -26,6 +26,8 @@ package final class KernelCaches: KernelCache {
     /// A mount has ended.
     package func remove(_ cache: any KernelCache) { state.withLock { $0.caches.removeAll { $0 === cache } } }
 
+    package var isShared: Bool { all.count > 1 }
+
     package var readsDataFiles: Bool { all.contains { $0.readsDataFiles } }
 
     package func forgetEntry(_ name: String, in parent: NodeID) {

@@ -96,6 +96,7 @@ final class NumberedKernelCache: KernelCache {
         self.number = number
     }
 
+    var isShared: Bool { kernel.isShared }
     var readsDataFiles: Bool { kernel.readsDataFiles }
     func forgetEntry(_ name: String, in parent: NodeID) {
         kernel.forgetEntry(name, in: sourceNode(parent, of: number))

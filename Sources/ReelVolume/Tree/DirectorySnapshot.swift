@@ -34,7 +34,10 @@ final class DirectorySnapshot: DirectoryHandle {
         self.listed = listed
         entries = listed.entries
         self.view = view
-        isHeldByKernel = view == .whole && directory.isTold(listed.entries) && !tree.services.transport.line.isOffline
+        // One of two mounts may still keep the names of a listing from before.
+        isHeldByKernel =
+            view == .whole && tree.services.kernelCache?.isShared != true && directory.isTold(listed.entries)
+            && !tree.services.transport.line.isOffline
     }
 
     var listing: ObjectIdentifier? { view == .cached ? nil : entries.identity }
@@ -94,6 +97,6 @@ final class DirectorySnapshot: DirectoryHandle {
             state.telling?.next = range.upperBound
             return range.upperBound == entries.count + 2 ? telling.beganAt : nil
         }
-        if let beganAt { directory.told(entries, began: beganAt) }
+        if let beganAt, tree.services.kernelCache?.isShared != true { directory.told(entries, began: beganAt) }
     }
 }

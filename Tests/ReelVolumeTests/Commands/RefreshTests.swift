@@ -220,6 +220,20 @@ import Testing
         }
     }
 
+    @Test func ofTwoMountsNeitherIsTakenToHoldWhatTheOtherWasTold() throws {
+        try withLibrary(refresh: .zero) { fixture, _ in
+            let kernel = Kernel()
+            fixture.volume.connect(kernel)
+            kernel.hasOther.withLock { $0 = true }
+            #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == false)
+            kernel.hasOther.withLock { $0 = false }
+            #expect(isHeld(fixture, afterReading: 0, withAttributes: true) == false)
+            #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == true)
+            kernel.hasOther.withLock { $0 = true }
+            #expect(isHeld(fixture, afterReading: 0, withAttributes: true) == false)
+        }
+    }
+
     @Test func aReaderOfAnOldListingTellsNothingOfTheNewOne() throws {
         try withLibrary(refresh: .zero) { fixture, library in
             let opened = fixture.wait { (done: @escaping Completion<any DirectoryHandle>) in
