@@ -31,7 +31,8 @@ final class Directory: Sendable {
         let serial: UInt64
         /// When the origin last confirmed it, in seconds since 1970.
         var fetchedAt: Int64
-        /// When the origin first sent it, in seconds since 1970: the date of a directory that has none.
+        /// When the origin first sent it, as far as is remembered, in seconds since 1970: the date of a directory that
+        /// has none.
         var changedAt: Int64
         /// Asks whether it has changed, nil if the answer gave nothing to ask with.
         var mark: FolderMark?

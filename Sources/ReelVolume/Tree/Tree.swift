@@ -33,6 +33,7 @@ final class Tree: Sendable {
         firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         services.store.set("mounted", "\(firstMountedAt)")
         var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
+        if let changedAt = opened.changedAt { listed?.changedAt = changedAt }
         // Only the list itself has the names of its files.
         if listed == nil, source.isQueue(source.root) { listed = services.remembered(source.root) }
         root = Node(

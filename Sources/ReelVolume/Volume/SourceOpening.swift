@@ -32,6 +32,8 @@ struct SourceOpening {
         let source: any Source
         /// The listing of the root, where it was just listed.
         var listed: (entries: EntryList, mark: FolderMark?)?
+        /// When that listing last changed, in seconds since 1970; nil if not known.
+        var changedAt: Int64?
     }
 
     /// The time that an open waits for a confirmation.
@@ -109,10 +111,13 @@ struct SourceOpening {
         guard let (entries, mark) = opened.listed, services.longestAge(of: root, in: source) != nil else {
             return opened
         }
-        let listed = compared(entries, of: root)
-        services.store.remember(
-            StoredListing(entries: listed, fetchedAt: wallClock(), complete: true), for: root.key)
-        return Opened(source: source, listed: (listed, mark))
+        let (listed, since) = compared(entries, of: root)
+        let changedAt = since ?? wallClock()
+        // An equal one need not be written, and keeps its date.
+        if since == nil {
+            services.store.remember(StoredListing(entries: listed, fetchedAt: changedAt, complete: true), for: root.key)
+        }
+        return Opened(source: source, listed: (listed, mark), changedAt: changedAt)
     }
 
     // MARK: Finding out
@@ -135,12 +140,19 @@ struct SourceOpening {
 
     // MARK: Memory
 
-    /// A fresh listing, with what stays of the remembered one.
-    private func compared(_ entries: EntryList, of folder: SourcePlace) -> EntryList {
-        var news = ListingNews(entries)
-        _ = services.store.listing(folder.key, begin: { news = ListingNews(entries) }) { news.compare($0) }
+    /// A fresh listing, with what stays of the remembered one; and the date of that one, in seconds since 1970, where
+    /// both are equal.
+    private func compared(_ entries: EntryList, of folder: SourcePlace) -> (list: EntryList, since: Int64?) {
+        var (news, place, isSame) = (ListingNews(entries), 0, true)
+        let begin = { (news, place, isSame) = (ListingNews(entries), 0, true) }
+        let known = services.store.listing(folder.key, begin: begin) { stored in
+            news.compare(stored)
+            isSame = isSame && place < entries.count && stored.isLike(entries.stored(at: place))
+            place += 1
+        }
         for (url, length) in news.contradicted { services.doubt(url, length: length) }
-        return news.list
+        isSame = isSame && place == entries.count && news.contradicted.isEmpty
+        return (news.list, isSame && known?.complete == true ? known?.fetchedAt : nil)
     }
 
     /// The source that the address names without a request.
@@ -260,6 +272,14 @@ private final class OpeningRequests: SourceRequests {
         let answer = Monitor<Answer?>(nil)
         ask { result in answer.withLock { $0 = result } }
         return answer.wait(atMost: max(services.options.timeout, FolderFetch.longest) + .seconds(5)) { $0 }
+    }
+}
+
+extension StoredEntry {
+    /// Whether both are equal, as far as `ListingNews` does not compare them: it does with the facts of files.
+    fileprivate func isLike(_ other: StoredEntry) -> Bool {
+        ExactText(name) == ExactText(other.name) && ExactText(url) == ExactText(other.url)
+            && isDirectory == other.isDirectory && (!isDirectory || self == other)
     }
 }
 

@@ -267,6 +267,32 @@ import Testing
         }
     }
 
+    @Test func theRootHasTheDateOfItsLastChangeAlsoAfterARemount() throws {
+        try withLibrary(refresh: .seconds(300)) { fixture, library in
+            let before: Int64 = 1_000_000_000
+            let tree = fixture.volume.tree
+            fixture.store.remember(
+                StoredListing(entries: tree.rootEntries, fetchedAt: before, complete: true), for: tree.source.root.key)
+            for _ in 0..<2 {
+                try fixture.restart()
+                #expect(fixture.names() == all)
+                #expect(try rootDate(fixture) == before)
+            }
+            library.date.set("22-Nov-2026 10:00")
+            try fixture.restart()
+            let changed = try rootDate(fixture)
+            #expect(changed > before)
+            // As it is written down.
+            let known = fixture.store.entries(at: fixture.volume.tree.source.root)
+            #expect(known?.fetchedAt == changed)
+        }
+    }
+
+    private func rootDate(_ fixture: VolumeFixture) throws -> Int64 {
+        let attributes: Result<Attributes, VolumeError> = fixture.wait { fixture.volume.attributes(of: rootNode, $0) }
+        return try attributes.get().modified
+    }
+
     @Test func whatTheOriginSaidOfAFileStandsUntilTheListingSaysSomethingElseOfIt() throws {
         try withLibrary { fixture, library in
             #expect(fixture.names() == all)
