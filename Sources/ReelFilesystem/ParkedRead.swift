@@ -5,11 +5,15 @@ package protocol ParkedRead: AnyObject, Sendable {
     func succeed(_ bytes: UnsafeRawBufferPointer)
     /// Answers with an error.
     func fail(_ error: VolumeError)
+    /// Whether an answer was let through: bytes for it are of no use any more.
+    var isAnswered: Bool { get }
     /// The number of the thread that reads (gettid(2)); nil where it is not known.
     var thread: Int32? { get }
 }
 
 extension ParkedRead {
+    /// It is not known.
+    package var isAnswered: Bool { false }
     /// It is not known.
     package var thread: Int32? { nil }
 }

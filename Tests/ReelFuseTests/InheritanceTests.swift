@@ -151,6 +151,31 @@ struct InheritanceTests {
         #expect(adapter.left().files.map(\.version.length) == [2000])
     }
 
+    @Test("A read that was given up before its file is open again is not made")
+    func givenUp() {
+        // Its lookup is answered late.
+        let file = MemoryFile(node: 3, length: 1000)
+        let filesystem = MemoryFilesystem(["a": file])
+        var inheritance = Inheritance()
+        inheritance.nodes = [
+            Inheritance.Node(number: 50, references: 1, parent: rootNode, name: "a", isDirectory: false)
+        ]
+        let version = Inheritance.Version(MemoryFilesystem.Handle(file, filesystem.state))
+        inheritance.files = [Inheritance.File(number: 9, node: 50, version: version)]
+        let inherited = InheritedFilesystem(filesystem, inheritance, epoch: 1)
+        for isAnswered in [true, false] {
+            withUnsafeTemporaryAllocation(byteCount: 10, alignment: 16) { buffer in
+                _ = inherited.read(inherited.files[9]!, offset: 0, into: buffer) { SilentRead(isAnswered) }
+            }
+        }
+        let late = filesystem.state.withLock { state in
+            defer { state.late = [] }
+            return state.late
+        }
+        for answer in late { answer() }
+        #expect(filesystem.state.withLock { $0.reads } == 1)
+    }
+
     @Test("A directory from earlier that did not fit into a listing is still looked up by its path")
     func notFitting() {
         let nodes = InheritedNodes(
@@ -362,6 +387,15 @@ private final class NamedDirectory: DirectoryHandle {
             if !add(item) { return }
         }
     }
+}
+
+private final class SilentRead: ParkedRead {
+    let isAnswered: Bool
+
+    init(_ isAnswered: Bool) { self.isAnswered = isAnswered }
+
+    func succeed(_ bytes: UnsafeRawBufferPointer) {}
+    func fail(_ error: VolumeError) {}
 }
 
 private final class NoFile: FileHandle {

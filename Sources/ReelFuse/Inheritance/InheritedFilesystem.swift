@@ -209,7 +209,8 @@ final class InheritedFilesystem: Filesystem {
         reopen(inherited) { [self] result in
             switch result {
             case .failure(let error): parked.fail(error)
-            case .success(let handle): read(handle, offset, count, for: parked)
+            // One that was given up meanwhile would be fetched for nobody.
+            case .success(let handle): if !parked.isAnswered { read(handle, offset, count, for: parked) }
             }
         }
         return .parked

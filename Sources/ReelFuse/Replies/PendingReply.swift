@@ -57,6 +57,8 @@ final class PendingReply: ParkedRead {
     /// The reply for the first caller, who answers it and then calls `finish`; nil for all others.
     func take() -> Reply? { state.withLock { $0.reply.take() } }
 
+    var isAnswered: Bool { state.withLock { $0.reply == nil } }
+
     func finish() { adapter.pending.remove(token) }
 
     func giveUp(_ code: Int32) {
