@@ -40,7 +40,7 @@ extension ArraySlice<EvictionCandidate> {
     mutating func takeBatch(_ wanted: Int64 = .max) -> [EvictionCandidate] {
         var batch: [EvictionCandidate] = []
         var sum: Int64 = 0
-        while batch.count < 256, sum < Swift.min(wanted, 64 << 20), let next = popFirst() {
+        while batch.count < 256, sum < Swift.min(wanted, 256 << 20), let next = popFirst() {
             batch.append(next)
             sum += next.bytes
         }

@@ -201,7 +201,8 @@ func isIgnored(_ key: String) -> Bool {
 /// Options that are accepted and have no effect.
 let ignoredWords = [
     "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime",
-    "nolazytime", "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user",
+    "nolazytime", "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto",
+    "user",
     "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup", "nofail", "fail", "_netdev", "_rnetdev",
     "comment", "sync", "async", "dirsync", "silent", "loud", "mand", "nomand", "iversion", "noiversion", "symfollow",
     "nosymfollow",

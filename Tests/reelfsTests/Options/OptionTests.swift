@@ -17,7 +17,8 @@ struct OptionTests {
         ("cache_size=1t,cache_size=1048576", { $0.cacheSize = 1 << 20 }),
         ("cache_size=1.5GiB,auto_unmount,kernel_cache", { $0.cacheSize = 3 << 29 }),
         ("timeout=5", { $0.timeout = 5 }), ("timeout=2m", { $0.timeout = 120 }),
-        ("timeout=1m30", { $0.timeout = 90 }), ("refresh=1h30m5s", { $0.refresh = 5405 }), ("refresh=5min", { $0.refresh = 300 }),
+        ("timeout=1m30", { $0.timeout = 90 }), ("refresh=1h30m5s", { $0.refresh = 5405 }),
+        ("refresh=5min", { $0.refresh = 300 }),
         ("uid=root,gid=root", { ($0.user, $0.group) = (0, 0) }), ("reconnect,nonempty,min_free=5%", { _ in }),
         ("refresh=0", { $0.refresh = 0 }), ("refresh=90", { $0.refresh = 90 }), ("refresh=45s", { $0.refresh = 45 }),
         ("refresh=10m", { $0.refresh = 600 }), ("refresh=24h", { $0.refresh = 86_400 }),
@@ -80,7 +81,8 @@ struct OptionTests {
         ("bwlimit=3M", "its name here is limit-rate"), ("limit_rat=3M", "the nearest is limit-rate"),
         ("IdentityFile=/k", "its name here is ssh-key"), ("quite-another", "`reelfs mount --help` lists all options"),
         ("cache_size=1000000", "without a unit, 1000000 are bytes"), ("refresh=1h30x", "a time such as 90"),
-        ("timeout=0s0", "a time from 1"), ("cache_size=10", "without a unit, 10 are bytes"), ("min_free=5", "without a unit, 5 are bytes"),
+        ("timeout=0s0", "a time from 1"), ("cache_size=10", "without a unit, 10 are bytes"),
+        ("min_free=5", "without a unit, 5 are bytes"),
         ("read-only", "leave it out, as every mount is read-only"), ("allow_other=maybe", "no value, or yes or no"),
     ]
 
