@@ -44,7 +44,8 @@ UNPACKED         = proftpd-core proftpd-mod-crypto prometheus promtool?
 HARDENED = -Xswiftc -use-ld=lld -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now -Xlinker --build-id=sha1 \
            -Xlinker --no-export-dynamic \
            -Xswiftc -file-prefix-map -Xswiftc '$(CURDIR)=.' -Xcc '-ffile-prefix-map=$(CURDIR)=.' \
-           -Xswiftc -no-clang-module-breadcrumbs -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
+           -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs \
+           -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
 RELEASE  = -c release --static-swift-stdlib --product reelfs $(HARDENED)
 # In one build of ten the optimiser takes another order, by the addresses of what it has in memory: these are not random
 # where the system lets a program choose (setarch(8); containers often do not).
