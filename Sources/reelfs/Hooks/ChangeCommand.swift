@@ -70,7 +70,7 @@ final class ChangeCommand: Sendable {
     private func work() {
         while let news = next() {
             do throws(CommandFailure) {
-                _ = try runs.run(command, input: news.lines, limit: 1 << 20, within: Self.deadline)
+                _ = try runs.run(command, input: news.lines, limit: nil, within: Self.deadline)
             } catch {
                 if error == .stopped { continue }
                 let again = news.fresh.isEmpty ? "" : "tried once more, with news that come meanwhile"

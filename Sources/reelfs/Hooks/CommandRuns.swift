@@ -39,29 +39,30 @@ final class CommandRuns: Sendable {
     /// After a good end these live on: agents that other programs use (gpg-agent, a shared connection of ssh).
     /// - Parameters:
     ///   - input: for its stdin.
-    ///   - limit: bytes that it may write to stdout.
+    ///   - limit: bytes that it may write to stdout; nil where nobody wants them, so that it may write any number.
     ///   - time: until the deadline, at which it is killed.
     /// - Returns: what it wrote to stdout, if it ended with status 0.
     func run(
-        _ command: Command, input: [UInt8] = [], limit: Int, within time: Duration
+        _ command: Command, input: [UInt8] = [], limit: Int?, within time: Duration
     ) throws(CommandFailure) -> [UInt8] {
         guard state.withLock({ $0.enter() }) else { throw .stopped }
         defer { state.withLock { $0.running -= 1 } }
         let end = ContinuousClock.now + time
-        let run = try CommandRun(command, input: input)
+        let run = try CommandRun(command, input: input, keepsOutput: limit != nil)
+        let most = limit ?? .max
         let isStopped = state.withLock { state in
             state.processes.insert(run.pid)
             return state.isStopped
         }
         if isStopped { run.kill() }
-        while !run.isDead, run.output.count <= limit, end > .now { run.work(until: end) }
+        while !run.isDead, run.output.count <= most, end > .now { run.work(until: end) }
         let isGood = state.withLock { state in
             state.processes.remove(run.pid)
-            return run.isDead && run.output.count <= limit && !state.isStopped
+            return run.isDead && run.output.count <= most && !state.isStopped
         }
         let failure = run.end(isGood: isGood)
         if state.withLock(notifying: false, { $0.isStopped }) { throw .stopped }
-        if run.output.count > limit { throw .tooLong }
+        if run.output.count > most { throw .tooLong }
         if !run.isDead { throw .timedOut }
         if let failure { throw failure }
         return run.output
@@ -104,6 +105,7 @@ private final class CommandRun {
     private var stdout: Int32?
     private var stderr: Int32?
     private(set) var output: [UInt8] = []
+    private let keepsOutput: Bool
     private var complaint: [UInt8] = []
     /// The process has ended by itself, and all that it had written by then is read.
     private(set) var isDead = false
@@ -113,7 +115,7 @@ private final class CommandRun {
     /// Bytes to read in one go, so that an output without end meets its limits.
     private static let pieceLimit = 64 << 10
 
-    init(_ command: Command, input: [UInt8]) throws(CommandFailure) {
+    init(_ command: Command, input: [UInt8], keepsOutput: Bool) throws(CommandFailure) {
         guard let pipes = Pipe.make(3) else { throw .notStarted(errno: errno) }
         let (take, give, complain) = (pipes[0], pipes[1], pipes[2])
         mark = "REELFS_RUN=" + String(UInt64.random(in: .min ... .max), radix: 16)
@@ -135,6 +137,7 @@ private final class CommandRun {
         for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
         (pid, self.process) = (child, process)
         self.input = input[...]
+        self.keepsOutput = keepsOutput
         (stdin, stdout, stderr) = (ends[0], ends[1], ends[2])
     }
 
@@ -155,6 +158,7 @@ private final class CommandRun {
         // Looked at before the last read: what was written before the end is in the pipes by now.
         isDead = watched[0].revents != 0
         read(&stdout, into: &output)
+        if !keepsOutput { output = [] }
         read(&stderr, into: &complaint)
         if complaint.count > Self.complaintLimit { complaint.removeFirst(complaint.count - Self.complaintLimit) }
     }

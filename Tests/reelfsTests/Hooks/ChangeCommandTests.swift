@@ -53,6 +53,23 @@ struct ChangeCommandTests {
         }
     }
 
+    @Test("It may write any number of bytes to its stdout, which nobody reads")
+    func output() throws {
+        try withTemporaryDirectory { folder in
+            let (script, told) = (folder + "/script", folder + "/told")
+            defer { for path in [script, told] { unlink(path) } }
+            try write("head -c 3000000 /dev/zero && cat > \(told)\n", to: script)
+            let lines = Monitor<[String]>([])
+            let logger = Logger(label: "test") { _ in Sink(lines: lines) }
+            let command = ChangeCommand(Command(parsing: "/bin/sh " + script)!, logger, pause: .zero)
+            defer { command.stop() }
+            command.tell(["a"])
+            #expect(eventually(within: .seconds(30)) { access(told, F_OK) == 0 && contents(of: told) == "a\n" })
+            let said = lines.withLock { $0 }
+            #expect(said.isEmpty)
+        }
+    }
+
     @Test("Names whose letters are composed differently are two lines")
     func letters() throws {
         try withTemporaryDirectory { folder in
