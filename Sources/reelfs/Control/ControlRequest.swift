@@ -56,8 +56,8 @@ enum ControlRequest {
     var cost: Cost {
         switch self {
         case .status, .describe, .awaitUnmount, .leave: .none
-        case .prefetch, .cancelPrefetch, .cancelNumber, .offline, .limitRate, .attach: .little
-        case .list, .pin, .unpin, .evict, .explain, .refresh, .prune, .verify, .detach: .long
+        case .prefetch, .cancelPrefetch, .cancelNumber, .offline, .limitRate, .attach, .detach: .little
+        case .list, .pin, .unpin, .evict, .explain, .refresh, .prune, .verify: .long
         }
     }
 

@@ -210,7 +210,7 @@ struct ControlTests {
         }
     }
 
-    @Test("Where four refreshes hang at a slow origin, the mount can still be made offline, and its rate limited")
+    @Test("Where four refreshes hang at a slow origin, a mount can be ended, made offline, and its rate limited")
     func busy() throws {
         let (gate, isSlow) = (Gate(), Shared(false))
         let page = "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"a.txt\">a.txt</a></pre></html>"
@@ -245,7 +245,11 @@ struct ControlTests {
             #expect(String(decoding: answer.prefix(max(0, count)), as: UTF8.self).contains(sentence))
             #expect(
                 lines(control, encodeLine(ControlRequest.verify(repairs: false)), 1).first?.contains(sentence) == true)
-            for command in ["\"limit-rate\",\"schedule\":\"1M\"", "\"offline\",\"isOffline\":true"] {
+            // The last one ends the refreshes.
+            for command in [
+                "\"detach\",\"device\":\"0:0\"", "\"limit-rate\",\"schedule\":\"1M\"",
+                "\"offline\",\"isOffline\":true",
+            ] {
                 let answer = lines(control, Array("{\"version\":1,\"command\":\(command)}\n".utf8), 1)
                 #expect(answer.count == 1 && answer.first?.contains("error") == false, "\(answer)")
             }
