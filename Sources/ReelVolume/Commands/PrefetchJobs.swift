@@ -75,13 +75,18 @@ package final class PrefetchJobs: Sendable {
     }
 
     /// Ends the prefetches of a path: those of which each path is this one, or lies below it.
-    /// - Parameter path: inside the mount, without a leading `/`; empty: all of them.
+    /// - Parameter path: inside the mount; empty: all of them. Its names count, however they are written.
     /// - Returns: how many.
     package func cancel(below path: String) -> Int {
+        let names = pathNames(path)
         let jobs = state.withLock(notifying: false) { $0.jobs }.filter { job in
             let status = job.status
             return !status.isOver
-                && status.paths.allSatisfy { path.isEmpty || ($0 + "/").utf8.starts(with: (path + "/").utf8) }
+                && status.paths.allSatisfy { path in
+                    let path = pathNames(path)
+                    return path.count >= names.count
+                        && zip(names, path).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+                }
         }
         for job in jobs { job.cancel() }
         return jobs.count

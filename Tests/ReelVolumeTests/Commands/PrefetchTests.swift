@@ -143,6 +143,21 @@ import Testing
         }
     }
 
+    @Test("A prefetch is cancelled by any spelling of its path, or of a folder above it")
+    func cancelSpelling() throws {
+        try withTree(lengths: ["s/b.mkv": 40 << 20]) { fixture, _, _ in
+            let prefetches = fixture.volume.prefetches
+            for (path, end, count) in [("s", "s/", 1), ("/s//", "s", 1), ("s/b.mkv", "//s/", 1), ("s", "s/b.mkv", 0)] {
+                let slow = PrefetchRequest(paths: [path], rate: RateSchedule(rate: 1 << 20))
+                let number = try prefetches.start(slow, fixture.volume.maintenance)
+                #expect(prefetches.cancel(below: end) == count, "\(path) \(end)")
+                prefetches.cancel(number)
+                // The next one is alone.
+                #expect(eventually { prefetches.all.allSatisfy { $0.phase == .cancelled } })
+            }
+        }
+    }
+
     @Test("A file of another version than what is cached is fetched, though it is no longer")
     func otherVersion() throws {
         try withTree { fixture, server, films in
