@@ -526,6 +526,43 @@ import Testing
         }
     }
 
+    @Test("A server that has stopped, with all the connections that it takes, keeps no other one waiting at its path")
+    func fullSocket() throws {
+        let path = "/tmp/reelfs-listener-\(getpid())-full"
+        let hasEnded = Shared(false)
+        var clients: [Int32] = []
+        defer { for client in clients { close(client) } }
+        let thread: Thread
+        do {
+            let server = try ListenSocket(.unix(path))
+            while clients.count < 1000, let client = connected(path) { clients.append(client) }
+            thread = startThread {
+                _ = try? ListenSocket(.unix(path))
+                hasEnded.set(true)
+            }
+            #expect(eventually { hasEnded.value })
+            #expect(access(path, F_OK) == 0)
+            withExtendedLifetime(server) {}
+        }
+        thread.join()
+    }
+
+    /// A connection that nobody has accepted yet; nil where no further one finds room.
+    private func connected(_ path: String) -> Int32? {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let client = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        let result = withUnsafePointer(to: address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(client, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        if result == 0 { return client }
+        close(client)
+        return nil
+    }
+
     @Test("At its end a listener removes its own socket, and no other file at that path")
     func socketFile() throws {
         for isReplaced in [false, true] {

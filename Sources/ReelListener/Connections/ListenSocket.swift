@@ -109,7 +109,9 @@ private func port(of socket: Int32) -> UInt16 {
 private func removeDeadSocket(_ address: SocketAddress, _ path: String) {
     var status = stat()
     guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }
-    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    // A server that is stopped, and has as many connections waiting as it takes, would keep a call waiting for as long.
+    let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    let descriptor = socket(AF_UNIX, kind, 0)
     defer { close(descriptor) }
     if address.withSockAddr({ connect(descriptor, $0, socklen_t($1)) }) != 0, errno == ECONNREFUSED { unlink(path) }
 }
