@@ -82,7 +82,9 @@ private struct FeedReader: FolderReader {
         feed.group = FeedGroup(root)
         if let group = FeedGroup(place, of: root) { feed.group = group }
         isList = place == root || feed.group.titles.count > 0
-        document = isList ? root : place
+        let own = isList ? root : place
+        // The place may come from the cache, which has no login.
+        document = own.url.map { SourcePlace.url(signatures.loggedIn($0)) } ?? own
         body = AnswerBody(document)
     }
 
@@ -218,7 +220,8 @@ struct FeedEntries {
     /// The list, where it is one of feeds, and the part of it that is read.
     var root = SourcePlace.path("")
     var group = FeedGroup(.path(""))
-    /// The signatures of signed media, by their URLs without the signatures, which the entries have.
+    /// The signatures of signed media, and the logins in addresses, by the URLs without signatures, which the entries
+    /// have.
     private(set) var signatures: [String: QuerySignature] = [:]
     /// The origins of the addresses in documents on the disk.
     private(set) var namedOrigins: Set<String> = []
@@ -265,9 +268,9 @@ struct FeedEntries {
             }
             let suffix = one.type.flatMap(mediaExtension(ofType:)) ?? mediaExtension(of: url)
             let name = titledName(title, extension: suffix, at: url)
-            let split = QuerySignature.split(url)
-            if let split { signatures[split.url.text] = split.signature }
-            let entry = SourceEntry(name: name, url: split?.url ?? url, isDirectory: false, modified: date)
+            let (bare, signature) = QuerySignature.apart(url, of: root.url)
+            if let signature { signatures[bare.text] = signature }
+            let entry = SourceEntry(name: name, url: bare, isDirectory: false, modified: date)
             if suffix.isEmpty, withoutExtension.count < Self.mostBeginnings { withoutExtension.append(entry.url) }
             try add(entry)
         }
@@ -278,6 +281,9 @@ struct FeedEntries {
     mutating func addFeed(_ title: String, _ address: String, in titles: [String]) throws(SourceRefusal) {
         // A feed of another group, too, is one that the list names.
         let url = resolve(address)
+        if let url, let login = QuerySignature.login(in: url, of: root.url) {
+            signatures[url.text] = QuerySignature(query: url.query, expires: nil, login: login)
+        }
         guard titles.starts(with: group.titles) else { return }
         if let inner = titles.dropFirst(group.titles.count).first, let folder = group.folder(inner) {
             let name = titledName(inner, extension: "", at: folder)

@@ -8,7 +8,8 @@ package struct Playlist: Sendable {
 
     package let entries: EntryList
     package let skipped: Skipped
-    /// The signatures of entries whose URLs were signed, by the URLs without their signatures, which the entries have.
+    /// The signatures of entries whose URLs were signed, and the logins in URLs, by the URLs without their signatures,
+    /// which the entries have.
     let signatures: [String: QuerySignature]
     /// The origins of the entries; empty unless the list is on the disk.
     let namedOrigins: Set<String>
@@ -86,10 +87,10 @@ struct PlaylistTracks {
         if let url = track.locations.lazy.compactMap({ [base] in base?.resolve($0) ?? ResourceURL($0) }).first {
             let name = names.claim(
                 titledName(track.title ?? "", extension: mediaExtension(of: url), at: url), beside: entries)
-            let split = QuerySignature.split(url)
-            if let split { signatures[split.url.text] = split.signature }
+            let (bare, signature) = QuerySignature.apart(url, of: base)
+            if let signature { signatures[bare.text] = signature }
             if base == nil { namedOrigins.insert(url.origin) }
-            entries.append(SourceEntry(name: name, url: split?.url ?? url, isDirectory: false))
+            entries.append(SourceEntry(name: name, url: bare, isDirectory: false))
             return
         }
         // A path such as `C:\film.mkv` has a scheme, too: of another computer's drive nothing can be fetched.

@@ -4,10 +4,12 @@ import ReelThreads
 /// The parameters that sign a URL in its own query. They say who may read the resource and until when, and nothing of
 /// what it is: with each new signature the same resource has another URL.
 package struct QuerySignature: Hashable, Sendable {
-    /// The whole query, as it is sent.
-    let query: String
+    /// The whole query, as it is sent, nil if there is none.
+    let query: String?
     /// Seconds since 1970, nil if it does not say.
     let expires: Int64?
+    /// User and password that a list has in the URL, nil if none. They are remembered as little as a signature.
+    var login: ResourceURL.Credentials?
 
     /// The parameters of a service's signature, in lower case.
     private struct Scheme {
@@ -64,6 +66,23 @@ package struct QuerySignature: Hashable, Sendable {
         if kept.count == fields.count { return bare == url ? nil : bare }
         return ResourceURL(url.origin + url.path + (kept.isEmpty ? "" : "?" + kept.joined(separator: "&")))?
             .with(credentials: url.credentials)
+    }
+
+    /// User and password in a URL of a list, nil if there are none, or if they are the source's own: with those the
+    /// cache gives the URL back.
+    static func login(in url: ResourceURL, of source: ResourceURL?) -> ResourceURL.Credentials? {
+        let isOwn = source.map { $0.isSameOrigin(as: url) && $0.credentials == url.credentials } ?? false
+        return isOwn ? nil : url.credentials
+    }
+
+    /// Separates a URL of a list from all that memory alone holds of it: its signature, and its login.
+    /// - Parameter source: where the list is, nil if it has no URL.
+    static func apart(_ url: ResourceURL, of source: ResourceURL?) -> (url: ResourceURL, signature: QuerySignature?) {
+        let found = split(url)
+        guard let login = login(in: url, of: source) else { return (found?.url ?? url, found?.signature) }
+        var signature = found?.signature ?? QuerySignature(query: url.query, expires: nil)
+        signature.login = login
+        return (found?.url ?? url, signature)
     }
 
     /// Separates a URL from its signature.
@@ -135,7 +154,8 @@ extension ResourceURL {
     }
 }
 
-/// The signatures that a list gave its entries last, by the URLs without them. Only memory holds them, never the cache.
+/// The signatures and logins that a list gave its entries last, by the URLs without them. Only memory holds them, never
+/// the cache.
 final class QuerySignatures: Sendable {
     private struct Table {
         var signatures: [String: QuerySignature] = [:]
@@ -145,8 +165,8 @@ final class QuerySignatures: Sendable {
         mutating func add(_ news: [String: QuerySignature]) {
             for (url, signature) in news {
                 let old = signatures.updateValue(signature, forKey: url)
-                bytes -= old?.query.utf8.count ?? 0
-                bytes += signature.query.utf8.count + (old == nil ? url.utf8.count : 0)
+                bytes -= old?.query?.utf8.count ?? 0
+                bytes += (signature.query?.utf8.count ?? 0) + (old == nil ? url.utf8.count : 0)
             }
         }
     }
@@ -180,11 +200,17 @@ final class QuerySignatures: Sendable {
     /// The request with its URL as the list has it.
     func sign(_ request: OriginRequest) -> OriginRequest {
         guard let signature = table.withLock({ $0.signatures[request.url.text] }),
-            let url = ResourceURL(request.url.origin + request.url.path + "?" + signature.query)
+            let url = ResourceURL(
+                request.url.origin + request.url.path + (signature.query.map { "?" + $0 } ?? ""))
         else { return request }
         var request = request
-        request.url = url.with(credentials: request.url.credentials)
+        request.url = url.with(credentials: signature.login ?? request.url.credentials)
         request.expires = signature.expires
         return request
+    }
+
+    /// The URL with the login that a list gave it last.
+    func loggedIn(_ url: ResourceURL) -> ResourceURL {
+        table.withLock { $0.signatures[url.text]?.login }.map { url.with(credentials: $0) } ?? url
     }
 }

@@ -261,6 +261,24 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         #expect(sent == ["X-Amz-Signature=cc&X-Amz-Expires=60", "X-Amz-Signature=bb&X-Amz-Expires=60"])
     }
 
+    @Test("A login in an address of a list of feeds is that of the feed and of its files, also where the cache names it")
+    func logins() throws {
+        let root = SourcePlace.url(ResourceURL("http://h/list")!)
+        let source = FeedSource(root: root)
+        func list(_ place: SourcePlace, _ text: String) throws {
+            let head = ResponseHead(status: 200, headers: [("Content-Length", "1")], url: place.url!)
+            var reader = source.list(place, known: nil)
+            _ = try reader.read(SourceAnswer(place, head, Array(text.utf8)), { false })
+        }
+        try list(root, "<opml><body><outline text='One' xmlUrl='http://me:pw@a/feed'/></body></opml>")
+        // As the cache gives it back.
+        let feed = ResourceURL("http://a/feed")!
+        try list(.url(feed), rss(item("One", "/1.mp3") + item("Two", "http://cdn/2.mp3")))
+        let urls = [feed, ResourceURL("http://a/1.mp3")!, ResourceURL("http://cdn/2.mp3")!]
+        let sent = urls.map { source.request(OriginRequest(url: $0)).url.credentials?.password }
+        #expect(sent == ["pw", "pw", nil])
+    }
+
     @Test("Episodes have the date of their publication, and never a length that a feed gives")
     func facts() throws {
         let entries = try read(rss(item("One", "http://h/1", "6 May 24 07:08 GMT")))

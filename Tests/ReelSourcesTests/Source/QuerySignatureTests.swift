@@ -75,6 +75,24 @@ import Testing
         #expect(source.request(OriginRequest(url: known![0].url)).expires == 1_714_566_956)
     }
 
+    @Test("A login in a URL of a list is sent with it, the newest one, also where the cache has given the URL back")
+    func logins() throws {
+        let place = SourcePlace.url(ResourceURL("http://me:own@h/list.m3u")!)
+        let source = PlaylistSource(root: place)
+        let urls = ["http://other/a.mkv", "http://h/b.mkv?c", "http://h/c.mkv", "http://plain/d.mkv"].map {
+            ResourceURL($0)!
+        }
+        for password in ["one", "two"] {
+            let text = "http://me:\(password)@other/a.mkv\nhttp://you:x@h/b.mkv?c\n/c.mkv\nhttp://plain/d.mkv\n"
+            let head = ResponseHead(status: 200, headers: [("Content-Length", "1")], url: place.url!)
+            var reader = source.list(place, known: nil)
+            _ = try reader.read(SourceAnswer(place, head, Array(text.utf8)), { false })
+            let sent = urls.map { source.request(OriginRequest(url: $0)).url }
+            #expect(sent.map { $0.credentials?.password } == [password, "x", nil, nil])
+            #expect(sent == urls)
+        }
+    }
+
     @Test func whereSignaturesBecomeTooLongThoseOfTheLastListAreKept() throws {
         let signatures = QuerySignatures(mostBytes: 300)
         func add(_ name: String, _ signature: String) throws -> ResourceURL {
