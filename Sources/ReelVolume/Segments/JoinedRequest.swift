@@ -21,7 +21,8 @@ final class JoinedRequest: ForwardingReceiver {
         /// Paused between two pieces.
         var isBetween = false
         var isStopped = false
-        /// The playlist was asked for again, as a piece could not be had: its links may have expired.
+        /// The playlist was asked for again, as a piece or a key could not be had: its links may have expired. False
+        /// again once a piece has an answer: a film may take longer than several links last.
         var isRenewed = false
         var isOver = false
         var isDemanded: Bool
@@ -144,6 +145,7 @@ final class JoinedRequest: ForwardingReceiver {
             transport.perform { [self] in
                 switch result {
                 case .success(let key): ask(part, wanted, key: key, isDemanded)
+                case .failure(let failure) where failure.meaning.mayBeExpired && renew(): break
                 case .failure(let failure): end(failure)
                 }
             }
@@ -159,6 +161,19 @@ final class JoinedRequest: ForwardingReceiver {
         let current = RequestHandle(for: handle)
         state.withLock { ($0.current, $0.piece) = (current, part.piece.url) }
         segments.below.start(current, piece.request, piece)
+    }
+
+    /// Goes on with the links that the playlist has now.
+    /// - Returns: false, and nothing done, where those that failed were from there.
+    private func renew() -> Bool {
+        let isNew = state.withLock { state in
+            defer { state.isRenewed = true }
+            return !state.isRenewed && !state.isOver
+        }
+        guard isNew else { return false }
+        segments.forget(request.url)
+        find()
+        return true
     }
 
     /// Ends it, once.
@@ -209,7 +224,10 @@ final class JoinedRequest: ForwardingReceiver {
     /// The head of a piece, which agrees with what is known of it.
     func head(_: ResponseHead) -> OriginFailure? {
         let failure = tell()
-        if failure != nil { state.withLock { $0.isStopped = true } }
+        state.withLock { state in
+            state.isRenewed = false
+            if failure != nil { state.isStopped = true }
+        }
         return failure
     }
 
@@ -239,11 +257,7 @@ final class JoinedRequest: ForwardingReceiver {
         if failure.meaning.isContradiction {
             segments.forget(request.url)
             if failure.meaning.mayBeExpired {
-                let isNew = state.withLock { state in
-                    defer { state.isRenewed = true }
-                    return !state.isRenewed
-                }
-                if isNew { return find() }
+                if renew() { return }
             } else if failure == .changed {
                 // A film that is encoded again has other pieces everywhere: doubts one by one would cost an open each.
                 for part in state.withLock({ $0.version?.parts }) ?? [] { lengths.services.doubt(part.piece.url) }

@@ -339,9 +339,13 @@ import Testing
         return Array(result.prefix(Int(count + end)))
     }
 
-    /// A server of encrypted segments of these lengths. - Parameter key: that it sends.
+    /// A server of encrypted segments of these lengths.
+    /// - Parameters:
+    ///   - key: that it sends.
+    ///   - refusals: how often it refuses the key before.
     private func withEncrypted(
-        _ lengths: [Int], key: Shared<[UInt8]>, damage: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
+        _ lengths: [Int], key: Shared<[UInt8]>, refusals: Shared<Int> = Shared(0),
+        damage: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         _ body: (ScriptedServer, VolumeFixture, _ plain: [UInt8]) throws -> Void
     ) throws {
         let plain = lengths.enumerated().map { index, length in
@@ -358,6 +362,10 @@ import Testing
                         + lengths.indices.map { "\($0).ts\n" }.joined() + "#EXT-X-ENDLIST\n")
             }
             if request.path == "/k" {
+                if refusals.value > 0 {
+                    refusals.change { $0 -= 1 }
+                    return ServerStep.answer(403)
+                }
                 return [.head(200, type + [("Content-Length", "\(key.value.count)")]), .body(key.value)]
             }
             guard let number = Int(request.path.dropFirst().dropLast(3)), stored.indices.contains(number) else {
@@ -452,6 +460,20 @@ import Testing
             #expect(isRight)
             let asked = server.requests.filter { $0.path == "/1.ts" }.compactMap { $0.range(of: 2_000_016) }
             #expect(asked.contains { $0.lower > 800_000 && $0.lower % 16 == 0 && $0.upper <= 1_300_000 }, "\(asked)")
+        }
+    }
+
+    @Test("A key whose link has expired is asked for by the one that the playlist has now")
+    func expiredKey() throws {
+        let refusals = Shared(0)
+        try withEncrypted([1000, 2000], key: Shared(Self.key), refusals: refusals) { _, fixture, plain in
+            _ = try fixture.lookup("e.ts").get()
+            // The lengths are remembered, and the key is not.
+            try fixture.restart()
+            refusals.set(1)
+            let isSame = try bytes(fixture, "e.ts") == plain
+            #expect(isSame)
+            #expect(refusals.value == 0)
         }
     }
 

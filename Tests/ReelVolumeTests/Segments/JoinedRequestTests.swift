@@ -189,6 +189,40 @@ import Testing
         }
     }
 
+    @Test("A request goes on over links of which each serves one piece")
+    func expiringLinks() throws {
+        let pieces = (1...4).map { FileOrigin(length: Self.length, seed: UInt64($0)) }
+        let (valid, isCounting) = (Shared(0), Shared(false))
+        let server = try ScriptedServer { request in
+            if request.path == "/f.m3u8" {
+                let lines = pieces.indices.map { "\($0).ts?hdnts=\(valid.value)\n" }.joined()
+                return ServerStep.answer(
+                    200, [("Content-Type", "audio/mpegurl")],
+                    body: "#EXTM3U\n#EXT-X-TARGETDURATION:2\n\(lines)#EXT-X-ENDLIST\n")
+            }
+            guard let number = Int(request.path.dropFirst().dropLast(3)), pieces.indices.contains(number),
+                request.target.hasSuffix("?hdnts=\(valid.value)")
+            else { return ServerStep.answer(403) }
+            if isCounting.value { valid.change { $0 += 1 } }
+            return pieces[number].answer(request)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/f.m3u8"))
+        defer { fixture.remove() }
+        let url = try #require(HLSSource.url(joinedBy: server.url("/f.m3u8")))
+        // It finds the lengths of all pieces.
+        let first = Receiver()
+        _ = send(OriginRequest(url: url, range: ByteRange(0, 1)), fixture, to: first)
+        #expect(try #require(first.finish()).ends == [nil])
+        isCounting.set(true)
+        let receiver = Receiver()
+        _ = send(OriginRequest(url: url, range: ByteRange(0, 1_200_000)), fixture, to: receiver)
+        let told = try #require(receiver.finish())
+        #expect(told.ends == [nil])
+        let isSame = told.bytes == pieces.flatMap { $0.expectedBytes(ByteRange(0, Self.length)) }
+        #expect(isSame)
+    }
+
     @Test("Credentials of the playlist go to its own origin alone, for pieces as for keys")
     func credentials() throws {
         let film = FileOrigin(length: 160_000)
