@@ -47,9 +47,11 @@ final class SimulatedWorld {
     /// A mount with a cache and a transport of its own, which ends with the simulation.
     /// - Parameter wire: a round trip, and the bytes a second that it carries of all answers together; nil if each
     ///   comes as `transport` says.
+    /// - Parameter remembered: puts into the cache what an earlier process knew of the source; it is opened from there,
+    ///   without a request.
     func mount(
         _ source: String, _ options: VolumeOptions, cap: Int64 = 1 << 30, finder: (any PlaceFinder)? = nil,
-        wire: (trip: Duration, capacity: Int64)? = nil
+        wire: (trip: Duration, capacity: Int64)? = nil, remembered: ((Store) -> Void)? = nil
     ) throws -> Mount {
         let origin = Self.transport(servers, wire: wire)
         count += 1
@@ -60,9 +62,10 @@ final class SimulatedWorld {
             origin.shutdown()
             store.close()
         }
+        remembered?(store)
         let volume = try Volume.open(
             source, origin: origin, store: store, options: options,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, finder: finder)
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, finder: finder, asks: remembered == nil)
         ends.insert({ volume.shutdown() }, at: 0)
         return Mount(volume: volume)
     }

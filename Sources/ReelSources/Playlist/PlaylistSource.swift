@@ -67,6 +67,8 @@ package struct PlaylistSource: Source {
     /// An entry is known by its URL without its signature, and asked for with the newest that the list has.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
+    package var awaitsList: Bool { signatures.isUnread }
+
     package var namedOrigins: Set<String> { named.all }
 }
 

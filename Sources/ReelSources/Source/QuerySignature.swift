@@ -1,5 +1,6 @@
 import ReelCore
 import ReelThreads
+import Synchronization
 
 /// The parameters that sign a URL in its own query. They say who may read the resource and until when, and nothing of
 /// what it is: with each new signature the same resource has another URL.
@@ -172,6 +173,10 @@ final class QuerySignatures: Sendable {
     }
 
     private let table = Lock(Table())
+    private let isRead = Atomic(false)
+
+    /// No list was read yet: how its entries are asked for is not known.
+    var isUnread: Bool { !isRead.load(ordering: .acquiring) }
 
     /// The most entries that a list may have.
     private static let most = Playlist.mostEntries
@@ -184,10 +189,12 @@ final class QuerySignatures: Sendable {
         var table = Table()
         table.add(news)
         self.table.withLock { [table] in $0 = table }
+        isRead.store(true, ordering: .releasing)
     }
 
     /// Adds the signatures of one of several lists; where they become too many, its alone are kept.
     func add(_ news: [String: QuerySignature]) {
+        defer { isRead.store(true, ordering: .releasing) }
         if news.isEmpty { return }
         table.withLock { table in
             table.add(news)

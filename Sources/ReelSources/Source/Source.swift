@@ -73,6 +73,10 @@ package protocol Source: Sendable {
     /// signature that are sent; the cache knows the resource by its original URL all the same.
     func request(_ request: OriginRequest) -> OriginRequest
 
+    /// Whether only a list says how its files are asked for (`request(_:)`), as with which signature, and none was read
+    /// since the start.
+    var awaitsList: Bool { get }
+
     /// The origins that a list on the disk names, as far as it was read: those that may get the user's secrets. Empty
     /// where the source is no such list.
     var namedOrigins: Set<String> { get }
@@ -100,6 +104,7 @@ extension Source {
         folder.url == nil ? .zero : refresh
     }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
+    package var awaitsList: Bool { false }
     package var namedOrigins: Set<String> { [] }
     package func joined(_ url: ResourceURL) -> JoinedFile? { nil }
 

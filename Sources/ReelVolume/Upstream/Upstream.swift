@@ -116,11 +116,12 @@ final class Upstream: Origin {
 
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         let sent = made(request)
+        let awaitsList = source?.awaitsList == true
         // A listing that waited for a listing would wait forever.
-        guard isExpired(sent), request.reason != .listing else {
+        guard awaitsList || isExpired(sent), request.reason != .listing else {
             return Exchange(sent, as: handle, to: receiver, self).begin()
         }
-        links.renew { [self] in
+        let goOn: @Sendable () -> Void = { [self] in
             let sent = made(request)
             if isExpired(sent), links.isNews() {
                 let end = httpDateText(sent.expires ?? 0)
@@ -128,7 +129,15 @@ final class Upstream: Origin {
             }
             Exchange(sent, as: handle, to: receiver, self).begin()
         }
+        if !awaitsList { return links.renew(goOn) }
+        let once = ticker.once(
+            within: Self.firstList, elseOnly: false, by: { [transport] job in transport.perform(job) }
+        ) { _ in goOn() }
+        links.renew { once(true) }
     }
+
+    /// What requests wait for the first list since the start: its server may be silent, and theirs not.
+    private static let firstList = Duration.seconds(2)
 
     private func isExpired(_ request: OriginRequest) -> Bool { request.expires.map { $0 < wallClock() } ?? false }
 }

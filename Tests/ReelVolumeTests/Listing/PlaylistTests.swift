@@ -1,4 +1,5 @@
 import Glibc
+import ReelCache
 import ReelCore
 import ReelFilesystem
 import ReelSources
@@ -120,6 +121,40 @@ import Testing
             fixture.volume.close(file)
         }
         #expect(requests.value == 2)
+    }
+
+    /// In virtual time.
+    @Test("After a restart no file is asked for before its list has said how, unless that takes long")
+    func firstList() throws {
+        let film = FileOrigin(length: 300_000)
+        let unsigned = Shared(0)
+        for (pause, isInTime) in [(Duration.seconds(1), true), (Duration.seconds(20), false)] {
+            unsigned.set(0)
+            let servers: [String: SimulatedTransport.Server] = [
+                "http://list": { _ in
+                    [.pause(pause)] + ServerStep.answer(body: "#EXTM3U\nhttp://films/film.mkv?hdnts=good\n")
+                },
+                "http://films": { request in
+                    if !request.target.hasSuffix("?hdnts=good") { unsigned.change { $0 += 1 } }
+                    return film.answer(request)
+                },
+            ]
+            try SimulatedWorld.run(servers) { world in
+                let options = VolumeOptions(timeout: .seconds(10))
+                let mount = try world.mount("http://list/list.m3u", options) { store in
+                    let film = SourceEntry(
+                        name: "film.mkv", url: ResourceURL("http://films/film.mkv")!, isDirectory: false)
+                    store.set("kind", PlaylistSource.kind)
+                    store.remember(
+                        StoredListing(entries: EntryList([film]), fetchedAt: 1, complete: true),
+                        for: "http://list/list.m3u")
+                }
+                let file = try mount.open("film.mkv").get()
+                #expect(mount.read(file, 0, 1000).isRight(film, 0, 1000))
+                mount.volume.close(file)
+            }
+            #expect((unsigned.value == 0) == isInTime)
+        }
     }
 
     /// A list that gives no new one is not asked for each read.
