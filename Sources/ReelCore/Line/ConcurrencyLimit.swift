@@ -62,17 +62,19 @@ package struct ConcurrencyLimit: Sendable {
         if requests > 1 || wider != nil, now >= countedFrom {
             bytes += count
             let elapsed = now - countedFrom
-            if elapsed >= Self.epoch { judge(Double(bytes) / elapsed.seconds, now) }
+            if elapsed >= Self.epoch { judge(elapsed, now) }
         }
         return share
     }
 
-    /// - Parameter rate: of all requests over the last epoch, bytes a second.
-    private mutating func judge(_ rate: Double, _ now: Duration) {
+    /// - Parameter elapsed: since the bytes are counted.
+    private mutating func judge(_ elapsed: Duration, _ now: Duration) {
+        let rate = Double(bytes) / elapsed.seconds
         countedFrom = now
         bytes = 0
-        // A reader that lacks nothing says nothing about the line.
-        guard now - lastUnderrun < .milliseconds(500) else { return }
+        // A reader that lacks nothing says nothing about the line, nor does a time in which nothing was asked for: any
+        // number of requests would bring as much.
+        guard elapsed < Self.epoch * 2, now - lastUnderrun < .milliseconds(500) else { return }
         if let wider {
             self.wider = nil
             if rate >= Self.enough * wider.rate {

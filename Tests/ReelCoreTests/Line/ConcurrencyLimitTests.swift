@@ -84,6 +84,17 @@ private let reader = ObjectIdentifier(somebody)
         #expect(line.limit.requests == 3)
     }
 
+    /// A film that was paused is sought in: its first bytes come while a read waits, after a minute without any.
+    @Test func aPauseOfAReaderDoesNotCountAsASlowLine() {
+        var line = Line(ofAll: 1e9, ofOne: 5e6)
+        line.read(for: .seconds(1))
+        for round in 0..<3 {
+            line.now += .seconds(60)
+            line.read(for: .milliseconds(500))
+            #expect(line.limit.requests == 6, "pause \(round)")
+        }
+    }
+
     @Test func aRefusalLeavesOneForLongerEachTime() {
         var line = Line(ofAll: 1e9, ofOne: 5e6)
         line.read(for: .seconds(1))
