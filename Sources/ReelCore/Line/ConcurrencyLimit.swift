@@ -24,6 +24,8 @@ package struct ConcurrencyLimit: Sendable {
     package private(set) var requests = 1
     /// Until then there is one request at a time.
     private var heldUntil = Duration.zero
+    /// Until then the origin wants fewer requests, as it has said.
+    private var refusedUntil = Duration.zero
     /// When each reader underran last.
     private var underruns: [ObjectIdentifier: Duration] = [:]
     private var refusals = 0
@@ -98,8 +100,12 @@ package struct ConcurrencyLimit: Sendable {
         if requests > 1 || now >= heldUntil { refusals = min(refusals + 1, 6) }
         wider = nil
         become(1, now)
-        heldUntil = max(heldUntil, now + max(.seconds(15 << refusals), failure.retryAfter ?? .zero))
+        refusedUntil = max(refusedUntil, now + max(.seconds(15 << refusals), failure.retryAfter ?? .zero))
+        heldUntil = max(heldUntil, refusedUntil)
     }
+
+    /// Whether the origin has refused requests, so that there is one at a time, whoever else needs the line.
+    package func isRefused(now: Duration) -> Bool { now < refusedUntil }
 
     private mutating func become(_ count: Int, _ now: Duration) {
         requests = count

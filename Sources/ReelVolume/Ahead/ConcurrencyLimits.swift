@@ -14,6 +14,9 @@ final class ConcurrencyLimits: Sendable {
 
         /// Requests at a time for one reader.
         var share: Int { value.withLock { $0.share } }
+
+        /// Like `ConcurrencyLimit.isRefused`.
+        func isRefused(now: Duration) -> Bool { value.withLock { $0.isRefused(now: now) } }
     }
 
     /// A playlist may name many hosts: beyond this number the table forgets those that no file in memory uses.

@@ -14,7 +14,8 @@ extension RemoteFile {
             ($0.url, $0.reader.program, isContended && !$0.ledger.hasPlayer(now: moment))
         }
         let isScan = program?.isScanning(now: moment) ?? false
-        let requests = isContended && !isScan ? max(requests, Self.requestsOfContended) : requests
+        let isWide = isContended && !isScan && !concurrency.isRefused(now: moment)
+        let requests = isWide ? max(requests, Self.requestsOfContended) : requests
         let reach = isScan ? program?.reach(url.fileExtension) ?? 0 : 0
         let allowsEarly = program?.allowsEarly(now: moment) ?? true
         let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
