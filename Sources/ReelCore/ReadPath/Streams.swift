@@ -32,7 +32,8 @@ struct Stream: Sendable {
     fileprivate(set) var isDemanded: Bool
     /// Its request has left the queue, so that its silence is the origin's.
     fileprivate(set) var isSent = false
-    /// When it was sent first; zero where it was before it became a stream.
+    /// When it was sent first, or when the last second try beside it failed; zero where it was sent before it became a
+    /// stream.
     fileprivate var sentAt = Duration.zero
 
     /// Why its next request is made.
@@ -299,6 +300,7 @@ struct Streams: Sendable {
         all[other].rival = nil
         // Its own time begins now: it was asked for while the other had been silent for long.
         all[other].lastProgress = now
+        all[other].sentAt = now
         return true
     }
 }

@@ -86,6 +86,23 @@ import Testing
         #expect(result.actions.contains(.stop(first)))
     }
 
+    /// No place takes a second request: each try would fail as the one before.
+    @Test func aFailedTryBesideASlowStreamIsNotRepeatedAtOnce() {
+        var (ledger, first, range) = mirroredLedger()
+        var (place, tries) = (range.lower, 0)
+        for tenths in 1...26 {
+            let now = Duration.milliseconds(100 * tenths)
+            _ = ledger.arrived(first, ByteRange(place, place + 100), now: now)
+            place += 100
+            for (id, _) in started(ledger.tick(now: now)) {
+                tries += 1
+                _ = ledger.ended(id, .status(429, retryAfter: nil), now: now, random: 0.5)
+            }
+        }
+        // After 0.5 to 0.8 s each.
+        #expect((3...5).contains(tries) && ledger.isLive(first))
+    }
+
     @Test func whatNobodyWaitsForIsNotAskedForTwice() {
         var (ledger, _, _) = waitingLedger()
         ledger.abandon(1)
