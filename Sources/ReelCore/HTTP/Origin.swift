@@ -81,6 +81,9 @@ package struct OriginRequest: Sendable {
     /// Only the head is of use: a file server is asked for no bytes. A web server is, as many send a length only with
     /// them.
     package var isHeadEnough = false
+    /// A second try beside a body that comes too slowly: of the place that sends it nothing more is asked, as the first
+    /// byte of a second body would end the first.
+    package var isBesideSlow = false
     /// Demanded bytes go before speculative ones when the connections to a host are all in use.
     package var isDemanded: Bool
     package var reason: Reason

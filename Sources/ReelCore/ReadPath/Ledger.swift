@@ -301,6 +301,9 @@ package struct Ledger: Sendable {
     /// Why the stream's next request is made.
     package func reason(of id: StreamID) -> OriginRequest.Reason { planner.streams[id]?.reason ?? .demand }
 
+    /// Whether the stream is a second try beside one whose bytes come, but too slowly.
+    package func isBesideSlow(_ id: StreamID) -> Bool { planner.streams[id]?.isBesideSlow ?? false }
+
     /// Whether any read waits, or has waited, for bytes of this stream.
     package func isDemanded(_ id: StreamID) -> Bool { planner.streams[id]?.isDemanded ?? false }
 
@@ -385,7 +388,8 @@ package struct Ledger: Sendable {
         }
         let failure = failure ?? .interrupted("fewer bytes than announced")
         if failure == .cancelled {
-            // Readahead does not ask for it again at once: it was let go of for a reason.
+            // Readahead does not ask for it again at once: it was let go of for a reason. Nor is a second try repeated.
+            _ = planner.streams.leaveToRival(id, now: now)
             planner.drop(id)
             return planner.demand(now: now) + planner.resume(now: now)
         }

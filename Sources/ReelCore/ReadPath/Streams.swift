@@ -21,6 +21,8 @@ struct Stream: Sendable {
     /// The stream of which this is a second try, or the second try of this one, while both run: the first byte of
     /// either ends the other.
     fileprivate(set) var rival: Ledger.StreamID?
+    /// It is a second try beside a stream that is not silent: of use at another place alone.
+    fileprivate(set) var isBesideSlow = false
     /// Failures in a row without a byte of progress.
     fileprivate var attempts = 0
     fileprivate(set) var lastFailure: OriginFailure?
@@ -279,6 +281,7 @@ struct Streams: Sendable {
             let range = ByteRange(lower, min(stream.end, max(read.range.upper, lower + BlockSize.block)))
             let id = add(range, .demand, now: now)
             all[all.count - 1].rival = stream.id
+            all[all.count - 1].isBesideSlow = !isSilent
             if isSilent { all[index].rival = id }
             actions.append(.start(id, range, isDemanded: true))
         }

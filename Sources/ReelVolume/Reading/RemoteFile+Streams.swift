@@ -58,7 +58,9 @@ extension RemoteFile {
         let now = decide { $0.start(handle, id) }
         if !now.isWanted { handle.cancel() }
         let isDemanded = isDemanded || now.isDemanded
-        let (url, planned, acceptsRanges) = ask { ($0.url, $0.ledger.reason(of: id), $0.ledger.acceptsRanges) }
+        let (url, planned, acceptsRanges, isBesideSlow) = ask {
+            ($0.url, $0.ledger.reason(of: id), $0.ledger.acceptsRanges, $0.ledger.isBesideSlow(id))
+        }
         let receiver = StreamReceiver(self, id, url, range)
         let information = receiver.known
         // Of a file that grows each answer is of another version: its head shows which.
@@ -66,7 +68,7 @@ extension RemoteFile {
         var request = OriginRequest(
             url: url, range: range, condition: condition,
             isDemanded: isDemanded, reason: reason ?? planned, stallLimit: services.options.timeout)
-        (request.limit, request.version) = (limit, information)
+        (request.limit, request.version, request.isBesideSlow) = (limit, information, isBesideSlow)
         // A body that comes whole has no second try beside a slow tier, and ends where the tier's slices do.
         if acceptsRanges { request.stored = object.version }
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")

@@ -138,9 +138,11 @@ final class Tier: Origin {
             handle.connect(to: started)
             return upstream.transport.perform { started.start() }
         }
-        var receiver = receiver
+        var (request, receiver) = (request, receiver)
         if request.reason == .hedge, let offset = request.range?.lower, serves(request.url, at: offset) {
             receiver = TierHedge(receiver, beside: self, request.url, at: offset)
+            // The bucket is slow, and no place of the source.
+            request.isBesideSlow = false
         }
         below.start(handle, request, receiver)
     }

@@ -191,6 +191,35 @@ import Testing
         }
     }
 
+    /// In virtual time. A second body of the source would only end the first.
+    @Test func aSlowBodyOfTheSourceGoesOnWhereNoMirrorHasTheFile() throws {
+        let film = FileOrigin(length: Self.length)
+        let (place, length, asked) = (2 << 20 as Int64, Self.length, Shared(0))
+        let servers: [String: SimulatedTransport.Server] = [
+            "http://origin": { request in
+                if let range = request.range(of: length), range.count > 1,
+                    range.overlaps(ByteRange(place, place + 1 << 17))
+                {
+                    asked.change { $0 += 1 }
+                }
+                return film.answer(request)
+            },
+            "http://mirror": { _ in ServerStep.answer(404) },
+        ]
+        try SimulatedWorld.run(servers) { world in
+            let options = VolumeOptions(
+                timeout: Self.patience, prebuffer: 0, mirrors: [ResourceURL("http://mirror/film.mkv")!])
+            let mount = try world.mount("http://origin/film.mkv", options)
+            let file = try mount.open("film.mkv").get()
+            defer { mount.volume.close(file) }
+            // A block to compare a mirror with.
+            #expect(mount.read(file, 0, 1 << 17).isRight(film, 0, 1 << 17))
+            film.fault = .drip(piece: 4096, pause: .milliseconds(100))
+            #expect(mount.read(file, place, 1 << 17).isRight(film, place, 1 << 17))
+            #expect(asked.value == 1)
+        }
+    }
+
     /// Not when their request ends: that may be a film later.
     @Test func bytesOfAMirrorAreInStatusWhenAReaderHasThem() throws {
         let film = FileOrigin(length: Self.length)
