@@ -55,6 +55,8 @@ package struct Walks: Sendable {
         }
     }
 
+    // Without removeAll(where:) on either: beside firstIndex(where:), the compiler makes of it now this and now that, and
+    // two builds have other bytes.
     /// The one of which a child was read last comes last.
     private var parents: [Parent] = []
     private var walks: [Walk] = []
@@ -86,13 +88,13 @@ package struct Walks: Sendable {
         }
         guard !isListed, let root = above.first, count(folder, of: root, now) >= Self.firstFolders, now >= barredUntil
         else { return .none }
-        parents.removeAll { $0.folder == root }
+        parents = parents.filter { $0.folder != root }
         var instead = walks.filter { $0.above.contains(root) }.map(\.root)
         if walks.count - instead.count >= Self.mostWalks {
             let others = walks.filter { !instead.contains($0.root) }
             instead += others.min { $0.at < $1.at }.map { [$0.root] } ?? []
         }
-        walks.removeAll { instead.contains($0.root) }
+        walks = walks.filter { !instead.contains($0.root) }
         let walk = Walk(root: root, above: Array(above.dropFirst()), at: now)
         walks.append(walk)
         return .begins(root: root, limit: walk.limit, instead: instead)
@@ -131,9 +133,9 @@ package struct Walks: Sendable {
     /// What has stopped: walks at rest, whose folders are listed no more until a program reads on, and those that are
     /// over.
     package mutating func takeStopped(now: Duration) -> (resting: [Folder], over: [Folder]) {
-        parents.removeAll { now - $0.at > Self.longestPause }
+        parents = parents.filter { now - $0.at <= Self.longestPause }
         let over = walks.filter { $0.waiting == 0 && now - $0.at >= Self.end }.map(\.root)
-        walks.removeAll { over.contains($0.root) }
+        walks = walks.filter { !over.contains($0.root) }
         var resting: [Folder] = []
         for place in walks.indices {
             let walk = walks[place]

@@ -51,6 +51,7 @@ package struct FeedSource: Source {
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
     package var awaitsList: Bool { signatures.isUnread }
+    package var isSigned: Bool { !signatures.isEmpty }
 
     package var namedOrigins: Set<String> { named.all }
 }

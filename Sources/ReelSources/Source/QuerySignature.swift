@@ -178,6 +178,9 @@ final class QuerySignatures: Sendable {
     /// No list was read yet: how its entries are asked for is not known.
     var isUnread: Bool { !isRead.load(ordering: .acquiring) }
 
+    /// Whether any entry is asked for with one.
+    var isEmpty: Bool { table.withLock { $0.signatures.isEmpty } }
+
     /// The most entries that a list may have.
     private static let most = Playlist.mostEntries
     /// A list is a document of 64 MiB at most, but a tree has as many lists as it likes.

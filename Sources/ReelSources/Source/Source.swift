@@ -77,6 +77,9 @@ package protocol Source: Sendable {
     /// since the start.
     var awaitsList: Bool { get }
 
+    /// Whether the lists read since the start have signatures or logins for some of their files.
+    var isSigned: Bool { get }
+
     /// The origins that a list on the disk names, as far as it was read: those that may get the user's secrets. Empty
     /// where the source is no such list.
     var namedOrigins: Set<String> { get }
@@ -105,6 +108,7 @@ extension Source {
     }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
     package var awaitsList: Bool { false }
+    package var isSigned: Bool { false }
     package var namedOrigins: Set<String> { [] }
     package func joined(_ url: ResourceURL) -> JoinedFile? { nil }
 

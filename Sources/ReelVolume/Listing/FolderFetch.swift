@@ -105,6 +105,7 @@ final class FolderFetch: Sendable {
                 }
             case .entries(let entries, let remark):
                 let mark = state.withLock { $0.requests == 1 ? $0.mark : nil }
+                services.noteSignatures()
                 finish(.entries(entries.namingLinks(services.options.links), mark, remark: remark))
             }
         } catch {
@@ -215,4 +216,15 @@ final class FolderFetch: Sendable {
 enum FolderMark: Sendable {
     case condition(OriginRequest.Condition)
     case file(FileStamp)
+}
+
+extension Services {
+    /// Whether the list had signatures, or logins, for some of its files when it was read last: the next process has none
+    /// of them until it has read it, and asks for no file before.
+    var wasSigned: Bool { store.setting("signed") == "yes" }
+
+    fileprivate func noteSignatures() {
+        guard let isSigned = upstream.isSigned, isSigned != wasSigned else { return }
+        store.set("signed", isSigned ? "yes" : "no")
+    }
 }

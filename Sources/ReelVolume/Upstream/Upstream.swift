@@ -31,6 +31,8 @@ final class Upstream: Origin {
     private struct State {
         /// Changes each request before it leaves; nil until the source is known.
         var source: (any Source)?
+        /// Its list had signatures when it was read last.
+        var wasSigned = false
         /// Origins that are away and looked for.
         var missed: Set<String> = []
     }
@@ -88,7 +90,13 @@ final class Upstream: Origin {
     private var source: (any Source)? { state.withLock { $0.source } }
 
     /// Sends all further requests the way that the source wants.
-    func connect(_ source: any Source) { state.withLock { $0.source = source } }
+    /// - Parameter wasSigned: whether its list had signatures when it was read last.
+    func connect(_ source: any Source, wasSigned: Bool = false) {
+        state.withLock { ($0.source, $0.wasSigned) = (source, wasSigned) }
+    }
+
+    /// Whether the lists that were read have signatures; nil if none was.
+    var isSigned: Bool? { source.flatMap { $0.awaitsList ? nil : $0.isSigned } }
 
     /// Lets the origins that the user's own list names get the user's secrets, once a document of it was read.
     func trustNamedOrigins() {
@@ -116,7 +124,7 @@ final class Upstream: Origin {
 
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         let sent = made(request)
-        let awaitsList = source?.awaitsList == true
+        let awaitsList = state.withLock { $0.wasSigned ? $0.source : nil }?.awaitsList == true
         // A listing that waited for a listing would wait forever.
         guard awaitsList || isExpired(sent), request.reason != .listing else {
             return Exchange(sent, as: handle, to: receiver, self).begin()

@@ -73,7 +73,7 @@ package final class Volume: Sendable {
         ahead = TreeAhead(tree)
         let isWarm = services.options.warm == .all || services.options.warm == .cheap && tree.source.listsAhead
         warming = isWarm ? FolderWalk(tree, .warm) : nil
-        services.upstream.connect(tree.source)
+        services.upstream.connect(tree.source, wasSigned: services.wasSigned)
         services.segments.connect(PieceLengths(files, services))
         keeper?.start(commands)
         warming?.start(at: FolderWalk.Folder(path: "", node: tree.root))

@@ -261,7 +261,8 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         #expect(sent == ["X-Amz-Signature=cc&X-Amz-Expires=60", "X-Amz-Signature=bb&X-Amz-Expires=60"])
     }
 
-    @Test("A login in an address of a list of feeds is that of the feed and of its files, also where the cache names it")
+    @Test(
+        "A login in an address of a list of feeds is that of the feed and of its files, also where the cache names it")
     func logins() throws {
         let root = SourcePlace.url(ResourceURL("http://h/list")!)
         let source = FeedSource(root: root)

@@ -124,11 +124,12 @@ import Testing
     }
 
     /// In virtual time.
-    @Test("After a restart no file is asked for before its list has said how, unless that takes long")
+    @Test("After a restart no file of a signed list is asked for before that has said how, unless that takes long")
     func firstList() throws {
         let film = FileOrigin(length: 300_000)
         let unsigned = Shared(0)
-        for (pause, isInTime) in [(Duration.seconds(1), true), (Duration.seconds(20), false)] {
+        for (pause, wasSigned) in [(Duration.seconds(1), true), (.seconds(20), true), (.seconds(1), false)] {
+            let isInTime = pause == .seconds(1) && wasSigned
             unsigned.set(0)
             let servers: [String: SimulatedTransport.Server] = [
                 "http://list": { _ in
@@ -145,6 +146,7 @@ import Testing
                     let film = SourceEntry(
                         name: "film.mkv", url: ResourceURL("http://films/film.mkv")!, isDirectory: false)
                     store.set("kind", PlaylistSource.kind)
+                    if wasSigned { store.set("signed", "yes") }
                     store.remember(
                         StoredListing(entries: EntryList([film]), fetchedAt: 1, complete: true),
                         for: "http://list/list.m3u")
