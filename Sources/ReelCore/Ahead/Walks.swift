@@ -55,8 +55,8 @@ package struct Walks: Sendable {
         }
     }
 
-    // Without removeAll(where:) on either: beside firstIndex(where:), the compiler makes of it now this and now that, and
-    // two builds have other bytes.
+    // Without removeAll(where:) on either: beside firstIndex(where:), the compiler makes of it now this and now that,
+    // and two builds have other bytes.
     /// The one of which a child was read last comes last.
     private var parents: [Parent] = []
     private var walks: [Walk] = []

@@ -219,8 +219,8 @@ enum FolderMark: Sendable {
 }
 
 extension Services {
-    /// Whether the list had signatures, or logins, for some of its files when it was read last: the next process has none
-    /// of them until it has read it, and asks for no file before.
+    /// Whether the list had signatures, or logins, for some of its files when it was read last: the next process has
+    /// none of them until it has read it, and asks for no file before.
     var wasSigned: Bool { store.setting("signed") == "yes" }
 
     fileprivate func noteSignatures() {
