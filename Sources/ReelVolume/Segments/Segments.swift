@@ -133,6 +133,9 @@ final class Segments: Origin {
                 let followed = last.flatMap { $0.isFollowed(moment) ? $0.version : nil }
                 let rest = followed.flatMap { list.rest(after: $0.parts.map(\.piece)) }
                 let before = rest == nil ? nil : followed
+                // Of a film that was encrypted again the key may be another in the same place, and what the old one makes
+                // of a segment ends like a good one now and then.
+                if rest == nil, last?.version.parts.map(\.piece) != list.pieces { forgetKeys(of: list.pieces) }
                 lengths.find(rest ?? list.pieces, of: url, isGrowing: list.isGrowing, keys: self) { [self] result in
                     let found = result.flatMap { parts in
                         JoinedVersion(parts, mediaType: list.mediaType, isGrowing: list.isGrowing, after: before)
@@ -161,6 +164,11 @@ final class Segments: Origin {
 
     /// It opens nothing: the next piece asks for it again.
     func forget(key url: ResourceURL) { state.withLock { $0.keys[url] = nil } }
+
+    private func forgetKeys(of pieces: [PieceList.Piece]) {
+        let keys = Set(pieces.compactMap { $0.cipher?.key })
+        if !keys.isEmpty { state.withLock { state in for key in keys { state.keys[key] = nil } } }
+    }
 
     /// A key, 16 bytes. Joins the request for it that is under way.
     /// - Parameter file: the joined file's URL.

@@ -3,6 +3,7 @@ import ReelCache
 import ReelCore
 import ReelSources
 import ReelThreads
+import Synchronization
 
 /// The layer over the transport: sends each request the way that the source wants, to a place that has the bytes, and
 /// knows how origins fare.
@@ -31,13 +32,13 @@ final class Upstream: Origin {
     private struct State {
         /// Changes each request before it leaves; nil until the source is known.
         var source: (any Source)?
-        /// Its list had signatures when it was read last.
-        var wasSigned = false
         /// Origins that are away and looked for.
         var missed: Set<String> = []
     }
 
     private let state = Lock(State())
+    /// The source's list had signatures when it was read last.
+    private let wasSigned = Atomic(false)
     private let logger: Logger
 
     /// - Parameters:
@@ -92,7 +93,8 @@ final class Upstream: Origin {
     /// Sends all further requests the way that the source wants.
     /// - Parameter wasSigned: whether its list had signatures when it was read last.
     func connect(_ source: any Source, wasSigned: Bool = false) {
-        state.withLock { ($0.source, $0.wasSigned) = (source, wasSigned) }
+        state.withLock { $0.source = source }
+        self.wasSigned.store(wasSigned, ordering: .relaxed)
     }
 
     /// Whether the lists that were read have signatures; nil if none was.
@@ -124,7 +126,7 @@ final class Upstream: Origin {
 
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         let sent = made(request)
-        let awaitsList = state.withLock { $0.wasSigned ? $0.source : nil }?.awaitsList == true
+        let awaitsList = wasSigned.load(ordering: .relaxed) && source?.awaitsList == true
         // A listing that waited for a listing would wait forever.
         guard awaitsList || isExpired(sent), request.reason != .listing else {
             return Exchange(sent, as: handle, to: receiver, self).begin()

@@ -129,7 +129,8 @@ import Testing
     /// By one program that opens many files, as a server of films has it.
     @Test func tenFilmsOnALineThatJustCarriesThemBeginWithinASecondAndPlayOn() throws {
         let shows = try shows(of: 10, seconds: 20, rate: 1e6, capacity: 12_500_000, thread: getpid())
-        for show in shows { #expect(show.late < .milliseconds(500), "\(shows)") }
+        // The line takes 0.42 s for the first half a mebibyte of all, and each of them waits for three round trips.
+        for show in shows { #expect(show.late < .milliseconds(600) && show.stops <= 1, "\(shows)") }
     }
 
     /// A program that begins to scan at the same time has its first files looked at as if it played them.

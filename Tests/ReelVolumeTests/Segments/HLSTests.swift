@@ -326,7 +326,7 @@ import Testing
 
     private static let key = (0..<16).map { UInt8($0 * 7 + 1) }
 
-    private static func encrypted(_ plain: [UInt8], number: Int) -> [UInt8] {
+    private static func encrypted(_ plain: [UInt8], number: Int, key: [UInt8] = key) -> [UInt8] {
         let context = EVP_CIPHER_CTX_new()
         defer { EVP_CIPHER_CTX_free(context) }
         let vector = [UInt8](repeating: 0, count: 15) + [UInt8(number)]
@@ -342,16 +342,17 @@ import Testing
     /// A server of encrypted segments of these lengths.
     /// - Parameters:
     ///   - key: that it sends.
+    ///   - cipher: the key with which it encrypts them; another makes other versions of them.
     ///   - refusals: how often it refuses the key before.
     private func withEncrypted(
-        _ lengths: [Int], key: Shared<[UInt8]>, refusals: Shared<Int> = Shared(0),
+        _ lengths: [Int], key: Shared<[UInt8]>, cipher: Shared<[UInt8]> = Shared(key),
+        refusals: Shared<Int> = Shared(0),
         damage: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         _ body: (ScriptedServer, VolumeFixture, _ plain: [UInt8]) throws -> Void
     ) throws {
         let plain = lengths.enumerated().map { index, length in
             GeneratedBytes(seed: UInt64(index)).bytes(ByteRange(0, Int64(length)))
         }
-        let stored = plain.enumerated().map { damage(Self.encrypted($1, number: $0 + 5)) }
         let server = try ScriptedServer { request in
             let type = [("Content-Type", "application/octet-stream")]
             if request.path == "/e.m3u8" {
@@ -368,10 +369,11 @@ import Testing
                 }
                 return [.head(200, type + [("Content-Length", "\(key.value.count)")]), .body(key.value)]
             }
-            guard let number = Int(request.path.dropFirst().dropLast(3)), stored.indices.contains(number) else {
+            guard let number = Int(request.path.dropFirst().dropLast(3)), plain.indices.contains(number) else {
                 return ServerStep.answer(404)
             }
-            let (bytes, tag) = (stored[number], ("ETag", "\"e\(number)\""))
+            let bytes = damage(Self.encrypted(plain[number], number: number + 5, key: cipher.value))
+            let tag = ("ETag", "\"e\(number)-\(cipher.value[0])\"")
             let asked = request.range(of: Int64(bytes.count)) ?? ByteRange(0, Int64(bytes.count))
             let range = asked.clamped(to: ByteRange(0, Int64(bytes.count)))
             let place = "bytes \(range.lower)-\(range.upper - 1)/\(bytes.count)"
@@ -474,6 +476,20 @@ import Testing
             let isSame = try bytes(fixture, "e.ts") == plain
             #expect(isSame)
             #expect(refusals.value == 0)
+        }
+    }
+
+    @Test("A film that was encrypted again with another key in the same place is whole at the next open")
+    func anotherKey() throws {
+        let (key, cipher) = (Shared(Self.key), Shared(Self.key))
+        try withEncrypted([400_000, 400_000], key: key, cipher: cipher) { _, fixture, plain in
+            let file = try fixture.open("e.ts").get()
+            _ = fixture.read(file, 0, 1000)
+            for one in [key, cipher] { one.set(Self.key.reversed()) }
+            #expect(fixture.read(file, 500_000, 1000) == .failure(.stale))
+            fixture.volume.close(file)
+            let isWhole = try bytes(fixture, "e.ts") == plain
+            #expect(isWhole)
         }
     }
 
