@@ -133,8 +133,8 @@ final class Segments: Origin {
                 let followed = last.flatMap { $0.isFollowed(moment) ? $0.version : nil }
                 let rest = followed.flatMap { list.rest(after: $0.parts.map(\.piece)) }
                 let before = rest == nil ? nil : followed
-                // Of a film that was encrypted again the key may be another in the same place, and what the old one makes
-                // of a segment ends like a good one now and then.
+                // Of a film that was encrypted again the key may be another in the same place, and what the old one
+                // makes of a segment ends like a good one now and then.
                 if rest == nil, last?.version.parts.map(\.piece) != list.pieces { forgetKeys(of: list.pieces) }
                 lengths.find(rest ?? list.pieces, of: url, isGrowing: list.isGrowing, keys: self) { [self] result in
                     let found = result.flatMap { parts in
