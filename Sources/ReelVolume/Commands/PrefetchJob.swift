@@ -32,7 +32,14 @@ final class PrefetchJob: Sendable {
 
     var status: PrefetchStatus { state.withLock(notifying: false) { $0.status } }
 
-    func cancel() { state.withLock { $0.isCancelled = true } }
+    /// - Returns: false where it is over, or was cancelled before: its end may take a moment.
+    @discardableResult
+    func cancel() -> Bool {
+        state.withLock { state in
+            defer { state.isCancelled = true }
+            return !state.isCancelled && !state.status.isOver
+        }
+    }
 
     /// - Returns: whether its thread has left.
     @discardableResult

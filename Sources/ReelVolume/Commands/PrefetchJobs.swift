@@ -68,11 +68,7 @@ package final class PrefetchJobs: Sendable {
 
     /// Ends a prefetch; what came stays. - Returns: false where there is none of that number that runs.
     @discardableResult
-    package func cancel(_ number: Int) -> Bool {
-        guard let job = job(number), !job.status.isOver else { return false }
-        job.cancel()
-        return true
-    }
+    package func cancel(_ number: Int) -> Bool { job(number)?.cancel() ?? false }
 
     /// Ends the prefetches of a path: those of which each path is this one, or lies below it.
     /// - Parameter path: inside the mount; empty: all of them. Its names count, however they are written.
@@ -80,16 +76,12 @@ package final class PrefetchJobs: Sendable {
     package func cancel(below path: String) -> Int {
         let names = pathNames(path)
         let jobs = state.withLock(notifying: false) { $0.jobs }.filter { job in
-            let status = job.status
-            return !status.isOver
-                && status.paths.allSatisfy { path in
-                    let path = pathNames(path)
-                    return path.count >= names.count
-                        && zip(names, path).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
-                }
+            job.status.paths.allSatisfy { path in
+                let path = pathNames(path)
+                return path.count >= names.count && zip(names, path).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+            }
         }
-        for job in jobs { job.cancel() }
-        return jobs.count
+        return jobs.count { $0.cancel() }
     }
 
     /// Ends all of them, and waits.

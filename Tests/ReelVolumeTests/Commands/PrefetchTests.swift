@@ -253,7 +253,9 @@ import Testing
             let waiting = try volume.prefetches.start(
                 PrefetchRequest(paths: ["a.mkv"], patience: nil), volume.maintenance)
             #expect(eventually { volume.prefetches.all.last?.phase == .waiting })
-            #expect(volume.prefetches.cancel(waiting))
+            // Its thread may not have heard of the first.
+            let ended = (1...2).map { _ in volume.prefetches.cancel(waiting) }
+            #expect(ended == [true, false])
         }
     }
 
