@@ -22,7 +22,7 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
         let handover: Handover = try client.result(of: .describe)
         if let refusal = handover.refusal { throw Failure.mount(refusal) }
         var words = handover.words
-        words.predecessor = mount.attribute("user.reelfs.socket")
+        words.predecessor = client.path
         ServiceManager.pass(handover.manager)
         LeftEnvironment.adopt(handover.environment ?? [:])
         try DaemonLaunch.start(words.request(at: handover.mountpoint, words.options()), words)

@@ -10,6 +10,8 @@ import ReelVolume
 /// root only the daemon of the user who mounted.
 final class ControlClient: Sendable {
     private let descriptor: Int32
+    /// The path of the socket.
+    let path: String
 
     /// Descriptors that came with answers, the first ones first.
     private let received = Lock<[Int32]>([])
@@ -37,14 +39,17 @@ final class ControlClient: Sendable {
     var process: pid_t { peer(of: descriptor).process }
 
     /// Connects. - Throws: where no daemon listens, or another user's.
-    convenience init(path: String) throws(Failure) { try self.init(Self.connected(path), mounter: nil) }
+    convenience init(path: String) throws(Failure) {
+        try self.init(path, Self.connected(path), mounter: nil)
+    }
 
     /// - Parameters:
     ///   - descriptor: of a connected socket; nil if no daemon listens.
     ///   - mounter: the user who mounted, if known.
-    private init(_ descriptor: Int32?, mounter: uid_t?) throws(Failure) {
+    private init(_ path: String, _ descriptor: Int32?, mounter: uid_t?) throws(Failure) {
         guard let descriptor else { throw .mount(Self.silence) }
         self.descriptor = descriptor
+        self.path = path
         let owner = owner
         guard Self.isTrusted(owner, by: geteuid(), mounter: mounter) else {
             throw Self.distrust(of: owner)
@@ -58,10 +63,11 @@ final class ControlClient: Sendable {
         let user = geteuid()
         if let mounter, !Self.isTrusted(mounter, by: user, mounter: mounter) { throw Self.distrust(of: mounter) }
         // The socket may lie in another mount, which does not answer either.
-        let connection = Mountpoint.answered {
-            mount.attribute("user.reelfs.socket").flatMap { $0.hasSuffix("/control") ? Self.connected($0) : nil }
+        let socket = Mountpoint.answered {
+            mount.attribute("user.reelfs.socket").flatMap { $0.hasSuffix("/control") ? ($0, Self.connected($0)) : nil }
         }
-        try self.init(connection ?? nil, mounter: mounter)
+        guard let (path, descriptor) = socket ?? nil else { throw .mount(Self.silence) }
+        try self.init(path, descriptor, mounter: mounter)
     }
 
     /// The other user for whom a mount was made, if that is why its daemon does not answer this one.

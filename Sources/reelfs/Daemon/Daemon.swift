@@ -38,8 +38,8 @@ enum Daemon {
         _ request: MountRequest, ready: ReadyPipe?, _ manager: ServiceManager
     ) throws(Failure) {
         let source = withoutQuery(request.source)
-        // Before the directory is left to which a path may be relative; a daemon that is there may have the address.
         let isSuccessor = request.predecessor != nil
+        // Before the directory is left to which a path may be relative; a daemon that is there may have the address.
         let opened = Result { () throws(Failure) in isSuccessor ? nil : try Entrance(request.options) }
         let (configuration, signals) = try prepare(request, ready: ready, manager)
         let logger = configuration.logger

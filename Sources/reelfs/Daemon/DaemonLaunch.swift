@@ -94,10 +94,7 @@ enum DaemonLaunch {
     /// - Returns: a descriptor that is readable once one has come.
     private static func interruptions() -> Int32 {
         interruptionPipe = Pipe()
-        for number in [SIGINT, SIGTERM, SIGHUP] {
-            let previous = signal(number, noteInterruption)
-            if unsafeBitCast(previous, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
-        }
+        for number in [SIGINT, SIGTERM, SIGHUP] where !isIgnoredByCaller(number) { signal(number, noteInterruption) }
         return interruptionPipe?.reading ?? -1
     }
 }

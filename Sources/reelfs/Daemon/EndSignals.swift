@@ -33,7 +33,7 @@ final class EndSignals: Sendable {
         self.init()
         var set = sigset_t()
         sigemptyset(&set)
-        for number in [SIGTERM, SIGINT, SIGHUP] where !Self.isIgnored(signal: number) { sigaddset(&set, number) }
+        for number in [SIGTERM, SIGINT, SIGHUP] where !isIgnoredByCaller(number) { sigaddset(&set, number) }
         pthread_sigmask(SIG_BLOCK, &set, nil)
         let signals = set
         // Never joined: it waits until the process ends.
@@ -45,13 +45,6 @@ final class EndSignals: Sendable {
                 take(number, ready)
             }
         }
-    }
-
-    private static func isIgnored(signal number: Int32) -> Bool {
-        var action = sigaction()
-        sigaction(number, nil, &action)
-        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
-            == unsafeBitCast(SIG_IGN, to: Int.self)
     }
 
     /// A mount begins. - Parameter isSuccessor: with those of another daemon.
@@ -113,4 +106,11 @@ final class EndSignals: Sendable {
         }
         if let thread = Thread("reload", run) { thread.detach() } else { run() }
     }
+}
+
+/// Whether a signal has no effect, as the caller of this process (nohup(1)) ignores it.
+func isIgnoredByCaller(_ number: Int32) -> Bool {
+    var action = sigaction()
+    sigaction(number, nil, &action)
+    return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
 }

@@ -202,10 +202,9 @@ func isIgnored(_ key: String) -> Bool {
 let ignoredWords = [
     "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime",
     "nolazytime", "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto",
-    "user",
-    "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup", "nofail", "fail", "_netdev", "_rnetdev",
-    "comment", "sync", "async", "dirsync", "silent", "loud", "mand", "nomand", "iversion", "noiversion", "symfollow",
-    "nosymfollow",
+    "user", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup", "nofail", "fail", "_netdev",
+    "_rnetdev", "comment", "sync", "async", "dirsync", "silent", "loud", "mand", "nomand", "iversion", "noiversion",
+    "symfollow", "nosymfollow",
     // Of sshfs and of older FUSE programs: what a mount does by itself.
     "reconnect", "nonempty", "auto_unmount", "kernel_cache", "auto_cache", "big_writes",
     // mount(8) passes these from mountinfo with a remount.
