@@ -50,8 +50,7 @@ package struct FeedSource: Source {
     /// Like an entry of a list of files.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
-    package var awaitsList: Bool { signatures.isUnread }
-    package var isSigned: Bool { !signatures.isEmpty }
+    package var isSigned: Bool? { signatures.isSigned }
 
     package var namedOrigins: Set<String> { named.all }
 }

@@ -67,8 +67,7 @@ package struct PlaylistSource: Source {
     /// An entry is known by its URL without its signature, and asked for with the newest that the list has.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
-    package var awaitsList: Bool { signatures.isUnread }
-    package var isSigned: Bool { !signatures.isEmpty }
+    package var isSigned: Bool? { signatures.isSigned }
 
     package var namedOrigins: Set<String> { named.all }
 }

@@ -1,6 +1,5 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// The parameters that sign a URL in its own query. They say who may read the resource and until when, and nothing of
 /// what it is: with each new signature the same resource has another URL.
@@ -162,8 +161,11 @@ final class QuerySignatures: Sendable {
         var signatures: [String: QuerySignature] = [:]
         /// What the URLs and the signatures take.
         var bytes = 0
+        /// A list was read.
+        var isRead = false
 
         mutating func add(_ news: [String: QuerySignature]) {
+            isRead = true
             for (url, signature) in news {
                 let old = signatures.updateValue(signature, forKey: url)
                 bytes -= old?.query?.utf8.count ?? 0
@@ -173,13 +175,9 @@ final class QuerySignatures: Sendable {
     }
 
     private let table = Lock(Table())
-    private let isRead = Atomic(false)
 
-    /// No list was read yet: how its entries are asked for is not known.
-    var isUnread: Bool { !isRead.load(ordering: .acquiring) }
-
-    /// Whether any entry is asked for with one.
-    var isEmpty: Bool { table.withLock { $0.signatures.isEmpty } }
+    /// Whether any entry is asked for with one; nil where no list was read yet.
+    var isSigned: Bool? { table.withLock { $0.isRead ? !$0.signatures.isEmpty : nil } }
 
     /// The most entries that a list may have.
     private static let most = Playlist.mostEntries
@@ -192,15 +190,13 @@ final class QuerySignatures: Sendable {
         var table = Table()
         table.add(news)
         self.table.withLock { [table] in $0 = table }
-        isRead.store(true, ordering: .releasing)
     }
 
     /// Adds the signatures of one of several lists; where they become too many, its alone are kept.
     func add(_ news: [String: QuerySignature]) {
-        defer { isRead.store(true, ordering: .releasing) }
-        if news.isEmpty { return }
         table.withLock { table in
             table.add(news)
+            if news.isEmpty { return }
             if table.signatures.count <= Self.most, table.bytes <= mostBytes { return }
             table = Table()
             table.add(news)

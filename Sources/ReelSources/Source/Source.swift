@@ -73,12 +73,9 @@ package protocol Source: Sendable {
     /// signature that are sent; the cache knows the resource by its original URL all the same.
     func request(_ request: OriginRequest) -> OriginRequest
 
-    /// Whether only a list says how its files are asked for (`request(_:)`), as with which signature, and none was read
-    /// since the start.
-    var awaitsList: Bool { get }
-
-    /// Whether the lists read since the start have signatures or logins for some of their files.
-    var isSigned: Bool { get }
+    /// Whether the lists read since the start have signatures or logins for some of their files (`request(_:)`); nil
+    /// where only a list could say, and none was read.
+    var isSigned: Bool? { get }
 
     /// The origins that a list on the disk names, as far as it was read: those that may get the user's secrets. Empty
     /// where the source is no such list.
@@ -107,8 +104,7 @@ extension Source {
         folder.url == nil ? .zero : refresh
     }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
-    package var awaitsList: Bool { false }
-    package var isSigned: Bool { false }
+    package var isSigned: Bool? { false }
     package var namedOrigins: Set<String> { [] }
     package func joined(_ url: ResourceURL) -> JoinedFile? { nil }
 

@@ -135,7 +135,9 @@ final class Segments: Origin {
                 let before = rest == nil ? nil : followed
                 // Of a film that was encrypted again the key may be another in the same place, and what the old one
                 // makes of a segment ends like a good one now and then.
-                if rest == nil, last?.version.parts.map(\.piece) != list.pieces { forgetKeys(of: list.pieces) }
+                if rest == nil, last?.version.parts.map(\.piece) != list.pieces {
+                    for key in Set(list.pieces.compactMap { $0.cipher?.key }) { forget(key: key) }
+                }
                 lengths.find(rest ?? list.pieces, of: url, isGrowing: list.isGrowing, keys: self) { [self] result in
                     let found = result.flatMap { parts in
                         JoinedVersion(parts, mediaType: list.mediaType, isGrowing: list.isGrowing, after: before)
@@ -164,11 +166,6 @@ final class Segments: Origin {
 
     /// It opens nothing: the next piece asks for it again.
     func forget(key url: ResourceURL) { state.withLock { $0.keys[url] = nil } }
-
-    private func forgetKeys(of pieces: [PieceList.Piece]) {
-        let keys = Set(pieces.compactMap { $0.cipher?.key })
-        if !keys.isEmpty { state.withLock { state in for key in keys { state.keys[key] = nil } } }
-    }
 
     /// A key, 16 bytes. Joins the request for it that is under way.
     /// - Parameter file: the joined file's URL.

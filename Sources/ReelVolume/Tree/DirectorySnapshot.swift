@@ -34,9 +34,8 @@ final class DirectorySnapshot: DirectoryHandle {
         self.listed = listed
         entries = listed.entries
         self.view = view
-        // One of two mounts may still keep the names of a listing from before.
         isHeldByKernel =
-            view == .whole && tree.services.kernelCache?.isShared != true && directory.isTold(listed.entries)
+            view == .whole && !tree.isInSeveralMounts && directory.isTold(listed.entries)
             && !tree.services.transport.line.isOffline
     }
 
@@ -97,6 +96,11 @@ final class DirectorySnapshot: DirectoryHandle {
             state.telling?.next = range.upperBound
             return range.upperBound == entries.count + 2 ? telling.beganAt : nil
         }
-        if let beganAt, tree.services.kernelCache?.isShared != true { directory.told(entries, began: beganAt) }
+        if let beganAt, !tree.isInSeveralMounts { directory.told(entries, began: beganAt) }
     }
+}
+
+extension Tree {
+    /// One of two mounts may still keep the names of a listing from before.
+    fileprivate var isInSeveralMounts: Bool { services.kernelCache?.isShared ?? false }
 }

@@ -85,7 +85,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         isOfPiece = request.subject.map { upstream.joined($0) != nil } ?? false
         attempt = Attempt(place: 0, origin: request.url.origin, range: request.range)
         places = place.map { [$0] } ?? [0]
-        if request.reason == .hedge { slow = places.last }
+        defer { if request.reason == .hedge { slow = places.last } }
         guard let mirrors, !request.isGrowing else { return }
         let version = request.version?.length == nil ? upstream.known(request) : request.version
         self.version = version
@@ -100,7 +100,6 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
                 !isOwn($0, version) && mirrors.standing(of: request.resource, version, at: $0).isUnknown
             }
         }
-        if request.reason == .hedge { slow = places.last }
         // Its return is looked for, also where no request goes there.
         let first = places.first ?? 0
         if first != 0 { upstream.transport.noteInterest(in: request.url) }

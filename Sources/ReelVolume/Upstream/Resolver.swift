@@ -96,7 +96,6 @@ final class Resolver: Sendable {
         of url: ResourceURL, after refusal: Refusal? = nil, for asker: Asker? = nil, _ completion: @escaping Waiter
     ) {
         let moment = now()
-        let askers = asker.map { [$0] } ?? []
         let (place, isNew, isOver) = state.withLock { state -> (Place?, Bool, Bool) in
             if state.isStopped { return (nil, false, true) }
             let key = ExactText(url.text)
@@ -109,6 +108,7 @@ final class Resolver: Sendable {
                 return (place, false, false)
             }
             state.known[key]!.waiting.append(completion)
+            let askers = asker.map { [$0] } ?? []
             guard !known.isAsked else {
                 if let job = state.jobs.firstIndex(where: { ExactText($0.question.url.text) == key }) {
                     state.jobs[job].askers += askers

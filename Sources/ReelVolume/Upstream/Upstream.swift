@@ -98,7 +98,7 @@ final class Upstream: Origin {
     }
 
     /// Whether the lists that were read have signatures; nil if none was.
-    var isSigned: Bool? { source.flatMap { $0.awaitsList ? nil : $0.isSigned } }
+    var isSigned: Bool? { source.flatMap(\.isSigned) }
 
     /// Lets the origins that the user's own list names get the user's secrets, once a document of it was read.
     func trustNamedOrigins() {
@@ -126,7 +126,7 @@ final class Upstream: Origin {
 
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         let sent = made(request)
-        let awaitsList = wasSigned.load(ordering: .relaxed) && source?.awaitsList == true
+        let awaitsList = wasSigned.load(ordering: .relaxed) && isSigned == nil
         // A listing that waited for a listing would wait forever.
         guard awaitsList || isExpired(sent), request.reason != .listing else {
             return Exchange(sent, as: handle, to: receiver, self).begin()
