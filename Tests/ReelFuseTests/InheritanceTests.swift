@@ -128,9 +128,8 @@ struct InheritanceTests {
         }
     }
 
-    @Test("A file that has grown since a restart goes on after the next one with the length that it has by then")
-    func grown() {
-        let file = MemoryFile(node: 2, length: 1000)
+    /// The file `a`, which was open as number 9 when the process before left.
+    private func leftFile(_ file: MemoryFile) -> (MemoryFilesystem, Inheritance) {
         let filesystem = MemoryFilesystem(["a": file])
         var inheritance = Inheritance()
         inheritance.nodes = [
@@ -138,6 +137,13 @@ struct InheritanceTests {
         ]
         let version = Inheritance.Version(MemoryFilesystem.Handle(file, filesystem.state))
         inheritance.files = [Inheritance.File(number: 9, node: 50, version: version)]
+        return (filesystem, inheritance)
+    }
+
+    @Test("A file that has grown since a restart goes on after the next one with the length that it has by then")
+    func grown() {
+        let (filesystem, inheritance) = leftFile(MemoryFile(node: 2, length: 1000))
+        let version = inheritance.files[0].version
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let adapter = Adapter(
             filesystem: filesystem, ownership: Ownership(user: 0, group: 0),
@@ -154,14 +160,7 @@ struct InheritanceTests {
     @Test("A read that was given up before its file is open again is not made")
     func givenUp() {
         // Its lookup is answered late.
-        let file = MemoryFile(node: 3, length: 1000)
-        let filesystem = MemoryFilesystem(["a": file])
-        var inheritance = Inheritance()
-        inheritance.nodes = [
-            Inheritance.Node(number: 50, references: 1, parent: rootNode, name: "a", isDirectory: false)
-        ]
-        let version = Inheritance.Version(MemoryFilesystem.Handle(file, filesystem.state))
-        inheritance.files = [Inheritance.File(number: 9, node: 50, version: version)]
+        let (filesystem, inheritance) = leftFile(MemoryFile(node: 3, length: 1000))
         let inherited = InheritedFilesystem(filesystem, inheritance, epoch: 1)
         for isAnswered in [true, false] {
             withUnsafeTemporaryAllocation(byteCount: 10, alignment: 16) { buffer in

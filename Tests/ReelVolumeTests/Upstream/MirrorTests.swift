@@ -191,6 +191,21 @@ import Testing
         }
     }
 
+    /// In virtual time: `http://origin` has a film, and `http://mirror` is its mirror.
+    private func withOpenFilm(
+        _ servers: [String: SimulatedTransport.Server],
+        _ body: @escaping (SimulatedWorld.Mount, any FileHandle) throws -> Void
+    ) throws {
+        try SimulatedWorld.run(servers) { world in
+            let options = VolumeOptions(
+                timeout: Self.patience, prebuffer: 0, mirrors: [ResourceURL("http://mirror/film.mkv")!])
+            let mount = try world.mount("http://origin/film.mkv", options)
+            let file = try mount.open("film.mkv").get()
+            defer { mount.volume.close(file) }
+            try body(mount, file)
+        }
+    }
+
     /// In virtual time. A second body of the source would only end the first.
     @Test func aSlowBodyOfTheSourceGoesOnWhereNoMirrorHasTheFile() throws {
         let film = FileOrigin(length: Self.length)
@@ -206,12 +221,7 @@ import Testing
             },
             "http://mirror": { _ in ServerStep.answer(404) },
         ]
-        try SimulatedWorld.run(servers) { world in
-            let options = VolumeOptions(
-                timeout: Self.patience, prebuffer: 0, mirrors: [ResourceURL("http://mirror/film.mkv")!])
-            let mount = try world.mount("http://origin/film.mkv", options)
-            let file = try mount.open("film.mkv").get()
-            defer { mount.volume.close(file) }
+        try withOpenFilm(servers) { mount, file in
             // A block to compare a mirror with.
             #expect(mount.read(file, 0, 1 << 17).isRight(film, 0, 1 << 17))
             film.fault = .drip(piece: 4096, pause: .milliseconds(100))
@@ -227,12 +237,7 @@ import Testing
         let servers: [String: SimulatedTransport.Server] = [
             "http://origin": { _ in nil }, "http://mirror": { copy.answer($0) },
         ]
-        try SimulatedWorld.run(servers) { world in
-            let options = VolumeOptions(
-                timeout: Self.patience, prebuffer: 0, mirrors: [ResourceURL("http://mirror/film.mkv")!])
-            let mount = try world.mount("http://origin/film.mkv", options)
-            let file = try mount.open("film.mkv").get()
-            defer { mount.volume.close(file) }
+        try withOpenFilm(servers) { mount, file in
             for offset in stride(from: 0, to: Self.length, by: 1 << 17) {
                 #expect(mount.read(file, offset, 1 << 17).isRight(film, offset, 1 << 17))
                 #expect(mount.volume.status().mirrors![1].bytes >= offset + 1 << 17)
