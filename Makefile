@@ -47,9 +47,6 @@ HARDENED = -Xswiftc -use-ld=lld -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker 
            -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs \
            -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
 RELEASE  = -c release --static-swift-stdlib --product reelfs $(HARDENED)
-# In one build of ten the optimiser takes another order, by the addresses of what it has in memory: these are not random
-# where the system lets a program choose (setarch(8); containers often do not).
-IN_PLACE = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
 SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-packages Tests/Demo/demo \
@@ -77,7 +74,7 @@ help:  ## This list
 
 build:  ## The program, optimised: .build/release/reelfs
 	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
-	$(IN_PLACE) swift build $(RELEASE)
+	swift build $(RELEASE)
 	mount-helpers/generate $(PROGRAM) $(SHARE)
 
 test: build-tests  ## Every test, with real servers, players and mounts
